@@ -1,0 +1,1 @@
+//! What mediator and agents are made of comes with the next commits.

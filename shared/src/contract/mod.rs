@@ -1,0 +1,434 @@
+//! The contract: what a Run needs and does, as its submitter wrote it.
+//!
+//! [`parse()`] turns YAML or JSON into a validated [`Contract`]; there is no other way to one from outside.
+//! The grammar is complete; a part that the fleet cannot execute yet is refused by [`validate`] with
+//! `not supported yet`, so that nothing written is ever ignored.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Duration, RoleName, RunId, StepName, WorkId};
+
+mod parse;
+mod validate;
+
+pub use parse::{ContractError, Problem, parse, schema};
+
+/// Largest contract accepted, in bytes.
+pub const MAX_BYTES: usize = 1 << 20;
+/// Most steps in one contract.
+pub const MAX_STEPS: usize = 1_000;
+/// Most roles in one contract.
+pub const MAX_ROLES: usize = 64;
+
+/// A contract that was parsed and validated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Contract {
+    /// The Run's id; the client draws one when it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// What the Run is about, across Runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work>,
+    /// Environment of every step.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// The roles that nodes are leased for.
+    pub requires: Vec<Require>,
+    /// The graph of steps, in an order in which needs point back.
+    pub steps: Vec<Step>,
+    /// What must hold at the end. None: every step that ran ended with exit code 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub success_when: Vec<Condition>,
+    /// What a lost node means.
+    #[serde(default, skip_serializing_if = "OnLost::is_default")]
+    pub on_lost: OnLost,
+    /// What a drain at a boundary means.
+    #[serde(default, skip_serializing_if = "OnDrain::is_default")]
+    pub on_drain: OnDrain,
+    /// What happens when no live node could ever run it.
+    #[serde(default, skip_serializing_if = "WhenUnmatched::is_default")]
+    pub when_unmatched: WhenUnmatched,
+}
+
+/// `system` and `change_id` make the work id `SYSTEM:CHANGE`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Work {
+    /// The system that knows the change.
+    pub system: String,
+    /// Its id there.
+    pub change_id: String,
+}
+
+/// One role: `count` distinct nodes with a capability.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Require {
+    /// The role's name in this contract.
+    #[serde(rename = "as")]
+    pub role: RoleName,
+    /// A word from the open vocabulary that adverts make.
+    pub capability: String,
+    /// How many distinct nodes.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub count: u32,
+    /// What the capability's attributes must be.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attrs: BTreeMap<String, AttrMatch>,
+    /// Shares no node with another role.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub apart: bool,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+const fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+/// A value of a node's attribute.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum AttrValue {
+    /// true or false.
+    Flag(bool),
+    /// A whole number.
+    Number(i64),
+    /// Text.
+    Text(String),
+}
+
+impl std::fmt::Display for AttrValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Flag(flag) => flag.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+/// What an attribute must be.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum AttrMatch {
+    /// A number of at least this.
+    Min(AtLeast),
+    /// One of these.
+    Any(AnyOf),
+    /// Exactly this.
+    Equals(AttrValue),
+}
+
+/// `{min: n}`
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AtLeast {
+    /// The least number that will do.
+    pub min: i64,
+}
+
+/// `{any: […]}`
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AnyOf {
+    /// The values that will do.
+    pub any: Vec<AttrValue>,
+}
+
+/// `ROLE` (its first node) or `ROLE[i]`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RoleRef {
+    /// The role.
+    pub role: RoleName,
+    /// Which of its nodes, from 0.
+    pub index: u32,
+}
+
+/// One step. Exactly one of `run`, `agent`, `acquire`, `ask` is set; [`Step::kind`] tells which.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// Unique name.
+    pub id: StepName,
+    /// The role whose node executes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uses: Option<RoleRef>,
+    /// A program and its arguments; no shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Vec<String>>,
+    /// A coding agent with a prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<serde_json::Value>,
+    /// One more resource under a new role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acquire: Option<serde_json::Value>,
+    /// A question to a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ask: Option<serde_json::Value>,
+    /// Steps that must have ended. Absent: the step that dispatches here, else the one before; `[]`: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<Vec<StepName>>,
+    /// Environment of this step, over the contract's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Files of earlier steps to lay out in `$IN`.
+    #[serde(default, rename = "in", skip_serializing_if = "Option::is_none")]
+    pub input: Option<Input>,
+    /// Files that it leaves in `$OUT`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub out: Vec<String>,
+    /// How long it may run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Duration>,
+    /// Roles given back when it is done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub release: Vec<RoleName>,
+    /// A fork: which step goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<Dispatch>,
+    /// Goes back to an earlier step.
+    #[serde(default, rename = "loop", skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<serde_json::Value>,
+    /// Executions of a step that did not complete.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub max_attempts: u32,
+    /// Not repeated when the Run starts over.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub keep: bool,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StepKind {
+    /// `run`
+    Run,
+    /// `agent`
+    Agent,
+    /// `acquire`
+    Acquire,
+    /// `ask`
+    Ask,
+}
+
+impl StepKind {
+    /// The key in the contract.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Agent => "agent",
+            Self::Acquire => "acquire",
+            Self::Ask => "ask",
+        }
+    }
+}
+
+impl Step {
+    /// What this step does. Validation has seen to it that exactly one is set.
+    #[must_use]
+    pub const fn kind(&self) -> StepKind {
+        if self.agent.is_some() {
+            StepKind::Agent
+        } else if self.acquire.is_some() {
+            StepKind::Acquire
+        } else if self.ask.is_some() {
+            StepKind::Ask
+        } else {
+            StepKind::Run
+        }
+    }
+}
+
+/// `in: {from: […]}`: names of files, or `STEP/FILE`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// `FILE` (every needed step before that names it in its `out`), or `STEP/FILE`.
+    pub from: Vec<String>,
+}
+
+/// `dispatch: {from: FILE#/POINTER, to: […]}`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Dispatch {
+    /// An output file of this step and a JSON pointer into it.
+    pub from: String,
+    /// The steps to choose from, at least two, all later.
+    pub to: Vec<StepName>,
+}
+
+impl Dispatch {
+    /// File name and JSON pointer.
+    #[must_use]
+    pub fn source(&self) -> (&str, &str) {
+        self.from.split_once('#').unwrap_or((&self.from, ""))
+    }
+}
+
+/// One mechanical condition on one step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Condition {
+    /// The step it looks at.
+    pub step: StepName,
+    /// It ended with this exit code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// It left these files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub produced: Option<Vec<String>>,
+    /// It needed at most this many rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_attempts: Option<u32>,
+    /// A SKIPPED step is a failure, too.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub required: bool,
+}
+
+/// `on_lost: {retry: n}`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OnLost {
+    /// How many times the Run starts over.
+    #[serde(default)]
+    pub retry: u32,
+}
+
+impl OnLost {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// `on_drain`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnDrain {
+    /// The Run is closed.
+    #[default]
+    Close,
+    /// The Run starts over from the queue.
+    Requeue,
+}
+
+impl OnDrain {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// `when_unmatched`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WhenUnmatched {
+    /// Refused at submit.
+    #[default]
+    Reject,
+    /// Waits for a node to appear.
+    Queue,
+}
+
+impl WhenUnmatched {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Contract {
+    /// The work id, if the contract names its work.
+    #[must_use]
+    pub fn work_id(&self) -> Option<WorkId> {
+        let work = self.work.as_ref()?;
+        WorkId::new(&format!("{}:{}", work.system, work.change_id)).ok()
+    }
+
+    /// How many nodes it leases at most.
+    #[must_use]
+    pub fn width(&self) -> u32 {
+        self.requires.iter().fold(0, |sum, role| sum.saturating_add(role.count))
+    }
+
+    /// The step with this name and its position.
+    #[must_use]
+    pub fn step(&self, name: &StepName) -> Option<(crate::Seq, &Step)> {
+        let at = self.steps.iter().position(|step| step.id == *name)?;
+        Some((crate::Seq::try_from(at).ok()?, &self.steps[at]))
+    }
+
+    /// For each step the positions of the steps it needs, defaults filled in.
+    #[must_use]
+    pub fn needs(&self) -> Vec<Vec<crate::Seq>> {
+        let seq = |name: &StepName| self.step(name).map(|(seq, _)| seq);
+        let dispatcher = |name: &StepName| {
+            self.steps.iter().find(|step| step.dispatch.as_ref().is_some_and(|fork| fork.to.contains(name)))
+        };
+        self.steps
+            .iter()
+            .enumerate()
+            .map(|(at, step)| match (&step.needs, dispatcher(&step.id)) {
+                (Some(names), _) => names.iter().filter_map(seq).collect(),
+                (None, Some(fork)) => seq(&fork.id).into_iter().collect(),
+                (None, None) => at.checked_sub(1).and_then(|at| crate::Seq::try_from(at).ok()).into_iter().collect(),
+            })
+            .collect()
+    }
+}
+
+impl std::str::FromStr for RoleRef {
+    type Err = crate::BadId;
+    fn from_str(text: &str) -> Result<Self, crate::BadId> {
+        // Anything odd between the brackets is left to the role's own rule, which refuses brackets.
+        let (role, index) = match text.strip_suffix(']').and_then(|text| text.split_once('[')) {
+            Some((role, index)) if index.bytes().all(|b| b.is_ascii_digit()) => match index.parse() {
+                Ok(index) => (role, index),
+                Err(_) => (text, 0),
+            },
+            _ => (text, 0),
+        };
+        Ok(Self { role: RoleName::new(role)?, index })
+    }
+}
+
+impl std::fmt::Display for RoleRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.index {
+            0 => self.role.fmt(f),
+            index => write!(f, "{}[{index}]", self.role),
+        }
+    }
+}
+
+impl Serialize for RoleRef {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for RoleRef {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for RoleRef {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RoleRef".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "string", "description": "ROLE or ROLE[i]"})
+    }
+}

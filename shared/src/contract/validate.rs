@@ -1,0 +1,1 @@
+//! The rules of a contract that a grammar cannot say.

@@ -1,0 +1,254 @@
+//! Everything that decisions rest on, in memory.
+//!
+//! Nodes and leases change only through the methods here, which keep the index of idle nodes in step and
+//! note the rows in [`Changes`]. Open Runs are loaded as commands need them; queued ones are in [`Queue`]
+//! without their contract.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Assigned, Cx, EventKind, Lease, Node, Queue, Run, Wake};
+use crate::{InstanceId, NodeId, Principal, RunId, StreamId, Timestamp};
+
+/// The order in which nodes are used. Reading the struct is reading the rule: little first, then by id.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    weight: usize,
+    id: NodeId,
+}
+
+impl Rank {
+    fn of(node: &Node) -> Self {
+        Self { weight: node.weight(), id: node.id.clone() }
+    }
+}
+
+/// The fleet.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fleet {
+    /// Raised by every command that changes anything but a renewal.
+    pub rev: i64,
+    /// The next place in line.
+    pub next_place: i64,
+    /// When the reaper was here last.
+    pub reaped_at: Option<Timestamp>,
+    /// Waiting Runs.
+    pub queue: Queue,
+    /// Loaded Runs.
+    pub runs: BTreeMap<RunId, Run>,
+    nodes: BTreeMap<NodeId, Node>,
+    leases: BTreeMap<NodeId, Lease>,
+    ranked: BTreeSet<Rank>,
+    /// Neither leased nor held back. Liveness is looked at when it is used.
+    idle: BTreeSet<Rank>,
+}
+
+/// Who says it speaks for a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Speaker {
+    /// The node.
+    pub node: NodeId,
+    /// Its process life.
+    pub instance: InstanceId,
+    /// The last acknowledged stream and all drawn since.
+    pub streams: Vec<StreamId>,
+    /// From the credentials.
+    pub principal: Principal,
+}
+
+impl Speaker {
+    /// Whether the stored stream is one that this speaker knows of.
+    pub(super) fn knows_stream(&self, node: &Node) -> bool {
+        node.stream.as_ref().is_none_or(|stream| self.streams.contains(stream))
+    }
+}
+
+impl Fleet {
+    /// A node by its id.
+    #[must_use]
+    pub fn node(&self, id: &NodeId) -> Option<&Node> {
+        self.nodes.get(id)
+    }
+
+    /// Every node, by id.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values()
+    }
+
+    /// The lease on a node.
+    #[must_use]
+    pub fn lease(&self, node: &NodeId) -> Option<&Lease> {
+        self.leases.get(node)
+    }
+
+    /// Every lease, by node.
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.leases.values()
+    }
+
+    /// Live nodes in the order of use.
+    pub fn live(&self, now: Timestamp) -> impl Iterator<Item = &Node> + Clone {
+        self.in_order(&self.ranked, now)
+    }
+
+    /// Live nodes that can be granted, in the order of use.
+    pub fn free(&self, now: Timestamp) -> impl Iterator<Item = &Node> + Clone {
+        self.in_order(&self.idle, now)
+    }
+
+    fn in_order<'a>(&'a self, ranks: &'a BTreeSet<Rank>, now: Timestamp) -> impl Iterator<Item = &'a Node> + Clone {
+        ranks.iter().filter_map(|rank| self.nodes.get(&rank.id)).filter(move |node| node.is_live(now))
+    }
+
+    /// Leased or held back.
+    #[must_use]
+    pub fn is_busy(&self, node: &Node) -> bool {
+        node.is_draining() || self.leases.contains_key(&node.id)
+    }
+
+    /// Stores a row as it was read; nothing is noted. For loading only.
+    pub fn load_node(&mut self, node: Node) {
+        if let Some(old) = self.nodes.get(&node.id) {
+            let rank = Rank::of(old);
+            self.ranked.remove(&rank);
+            self.idle.remove(&rank);
+        }
+        self.ranked.insert(Rank::of(&node));
+        let id = node.id.clone();
+        self.nodes.insert(id.clone(), node);
+        self.index(&id);
+    }
+
+    /// Stores or deletes a lease row as it was read; nothing is noted. For loading only.
+    pub fn load_lease(&mut self, node: &NodeId, lease: Option<Lease>) {
+        match lease {
+            Some(lease) => self.leases.insert(node.clone(), lease),
+            None => self.leases.remove(node),
+        };
+        self.index(node);
+    }
+
+    /// Moves the times of a row that another mediator has renewed. For loading only.
+    pub fn load_times(&mut self, node: &NodeId, expires_at: Timestamp, not_after: Option<Timestamp>) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.expires_at = expires_at;
+        }
+        if let (Some(lease), Some(not_after)) = (self.leases.get_mut(node), not_after) {
+            lease.not_after = not_after;
+        }
+    }
+
+    fn index(&mut self, id: &NodeId) {
+        let Some(node) = self.nodes.get(id) else { return };
+        let rank = Rank::of(node);
+        if node.is_draining() || self.leases.contains_key(id) {
+            self.idle.remove(&rank);
+        } else {
+            self.idle.insert(rank);
+        }
+    }
+
+    /// This command changes the fleet: its rev.
+    pub(super) fn advance(&mut self, cx: &mut Cx<'_>) -> i64 {
+        cx.changes.fleet = true;
+        self.rev += 1;
+        self.rev
+    }
+
+    /// Writes a node whole, with a new rev.
+    pub(super) fn put_node(&mut self, mut node: Node, cx: &mut Cx<'_>) {
+        node.rev = self.advance(cx);
+        cx.changes.nodes.insert(node.id.clone());
+        self.load_node(node);
+    }
+
+    /// Moves the times of a node's advert. No rev, no scan.
+    pub(super) fn renew(&mut self, id: &NodeId, advert_no: i64, expires_at: Timestamp, cx: &mut Cx<'_>) {
+        if let Some(node) = self.nodes.get_mut(id) {
+            node.advert_no = advert_no;
+            node.seen_at = cx.now;
+            node.expires_at = expires_at;
+            cx.changes.renewed.insert(id.clone());
+        }
+    }
+
+    /// Renews a lease that still holds. One that has run out is never revived.
+    pub(super) fn renew_lease(&mut self, id: &NodeId, cx: &mut Cx<'_>) {
+        if let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.holds(cx.now)) {
+            lease.not_after = cx.now + cx.settings.horizon();
+            cx.changes.leases.insert(id.clone());
+        }
+    }
+
+    /// Grants every node of an assignment to a Run.
+    pub(super) fn grant(&mut self, run: &RunId, assigned: &[Assigned], cx: &mut Cx<'_>) {
+        let nodes: BTreeSet<&NodeId> = assigned.iter().map(|it| &it.node).collect();
+        for id in nodes {
+            debug_assert!(!self.leases.contains_key(id), "granted a leased node");
+            let lease = Lease {
+                node: id.clone(),
+                run: run.clone(),
+                nonce: cx.nonce(),
+                granted_at: cx.now,
+                not_after: cx.now + cx.settings.horizon(),
+            };
+            self.leases.insert(id.clone(), lease);
+            self.touch_node(id, cx);
+            self.index(id);
+            cx.changes.leases.insert(id.clone());
+            cx.changes.work.insert(id.clone());
+            cx.changes.event(EventKind::LeaseGranted, Some(run), Some(id), serde_json::json!({}));
+        }
+    }
+
+    /// Deletes a lease. Whoever does so names the wake point: a freed node is never left unscanned.
+    pub(super) fn release(&mut self, id: &NodeId, wake: Wake, cx: &mut Cx<'_>) {
+        let Some(lease) = self.leases.remove(id) else { return };
+        self.touch_node(id, cx);
+        self.index(id);
+        cx.changes.leases.insert(id.clone());
+        let rev = self.nodes.get(id).map_or(self.rev, |node| node.rev);
+        cx.changes.stop.push((id.clone(), lease.run.clone(), lease.nonce, rev));
+        cx.changes.event(
+            EventKind::LeaseReleased,
+            Some(&lease.run),
+            Some(id),
+            serde_json::json!({"wake": wake.as_str()}),
+        );
+        cx.wake(wake, id);
+    }
+
+    fn touch_node(&mut self, id: &NodeId, cx: &mut Cx<'_>) {
+        let rev = self.advance(cx);
+        if let Some(node) = self.nodes.get_mut(id) {
+            node.rev = rev;
+            cx.changes.nodes.insert(id.clone());
+        }
+    }
+
+    /// The Run's row must be written.
+    pub(super) fn touch_run(&mut self, run: &RunId, cx: &mut Cx<'_>) {
+        self.advance(cx);
+        cx.changes.runs.insert(run.clone());
+    }
+
+    /// The rightful speaker for a node, or who is refused and why.
+    pub(super) fn speaks(&self, who: &Speaker) -> Result<&Node, super::Refusal> {
+        use super::Refusal;
+        let node = self.nodes.get(&who.node).ok_or_else(|| Refusal::NotFound(format!("node {}", who.node)))?;
+        if node.principal != who.principal {
+            return Err(Refusal::ForeignNode(who.node.clone()));
+        }
+        if node.instance != who.instance {
+            return Err(Refusal::Superseded { node: who.node.clone(), what: "instance" });
+        }
+        if !who.knows_stream(node) {
+            return Err(Refusal::Superseded { node: who.node.clone(), what: "work stream" });
+        }
+        Ok(node)
+    }
+
+    /// Drops Runs that have ended: nothing more will be decided about them.
+    pub fn forget_ended(&mut self) {
+        self.runs.retain(|_, run| !run.state.is_terminal());
+    }
+}

@@ -1,0 +1,152 @@
+//! How a Run ends, and what losing a node means.
+//!
+//! [`close`] is the only way to a terminal state, [`lose_node`] the one function that decides for drain, loss
+//! and restart alike whether a Run can go on without a node.
+
+use serde_json::json;
+
+use super::{Cause, Cx, Drain, EventKind, FailReason, Fleet, Run, RunState, StepState, Verdict, Wake, verdict};
+use crate::{NodeId, RunId, Seq};
+
+/// The wake point under which the leases of a Run that ended this way are freed.
+const fn wake_of(cause: &Cause) -> Wake {
+    match cause {
+        // A rejected Run held nothing; its name stands here only so that the list is whole.
+        Cause::Judged | Cause::StepFailed(_) | Cause::Rejected => Wake::RunSettled,
+        Cause::Cancelled(_) | Cause::Drain(_) => Wake::RunCancelled,
+        Cause::LeaseExpired(_) => Wake::LeaseExpired,
+        Cause::NodeRestarted(_) => Wake::NodeRestarted,
+    }
+}
+
+/// Ends a Run: its open steps, its place in line, its leases.
+pub(super) fn close(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, cause: Cause, succeeded: bool) {
+    let now = cx.now;
+    let Some(run) = fleet.runs.get_mut(id).filter(|run| !run.state.is_terminal()) else { return };
+    let claimed_fails_as = match cause {
+        Cause::LeaseExpired(_) => FailReason::LeaseExpired,
+        Cause::NodeRestarted(_) => FailReason::NodeRestarted,
+        Cause::Judged | Cause::StepFailed(_) | Cause::Cancelled(_) | Cause::Drain(_) | Cause::Rejected => {
+            FailReason::RunClosed
+        }
+    };
+    // Only the steps on the node that was lost share its fate; the others are stopped because the Run closed.
+    let lost = match &cause {
+        Cause::LeaseExpired(node) | Cause::NodeRestarted(node) => Some(node.clone()),
+        Cause::Judged | Cause::StepFailed(_) | Cause::Cancelled(_) | Cause::Drain(_) | Cause::Rejected => None,
+    };
+    for step in &mut run.steps {
+        step.state = match &step.state {
+            StepState::Pending | StepState::Waiting | StepState::Asked { .. } => StepState::Skipped { at: now },
+            StepState::Claimed { node, .. } => {
+                let reason = if lost.as_ref() == Some(node) { claimed_fails_as } else { FailReason::RunClosed };
+                let message = format!("ended by the mediator: {}", sentence(&cause));
+                StepState::Failed { reason, message, at: now }
+            }
+            StepState::Done { .. } | StepState::Failed { .. } | StepState::Skipped { .. } => continue,
+        };
+        cx.changes.steps.insert((id.clone(), step.seq));
+    }
+    let findings = if matches!(cause, Cause::Judged) { verdict::findings(run) } else { Vec::new() };
+    let verdict = Verdict { cause: cause.clone(), findings };
+    let was_queued = run.state == RunState::Queued;
+    run.state = if succeeded { RunState::Succeeded(verdict) } else { RunState::Failed(verdict) };
+    run.ended_at = Some(now);
+    let (place, nodes, state) = (run.place, run.nodes(), run.state.as_str());
+
+    if was_queued {
+        fleet.queue.remove(place);
+    }
+    fleet.touch_run(id, cx);
+    cx.changes.sealed.insert(id.clone());
+    cx.changes.event(EventKind::RunClosed, Some(id), None, json!({"state": state, "cause": cause.as_str()}));
+    for node in nodes {
+        if fleet.lease(&node).is_some_and(|lease| lease.run == *id) {
+            fleet.release(&node, wake_of(&cause), cx);
+        }
+    }
+}
+
+fn sentence(cause: &Cause) -> String {
+    match cause {
+        Cause::Judged => "the run was decided".to_owned(),
+        Cause::StepFailed(step) => format!("step {step} did not complete"),
+        Cause::Cancelled(by) => format!("cancelled by {by}"),
+        Cause::Drain(node) => format!("the owner of {node} took it back at a step boundary"),
+        Cause::LeaseExpired(node) => format!("node {node} went silent and its lease ran out"),
+        Cause::NodeRestarted(node) => format!("node {node} restarted and no longer knew the step"),
+        Cause::Rejected => "no node will do".to_owned(),
+    }
+}
+
+/// Looks whether a Run is over, after one of its steps has changed.
+pub(super) fn settle(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId) {
+    let Some(run) = fleet.runs.get_mut(id).filter(|run| run.state == RunState::Running) else { return };
+    if let Some(step) = run.steps.iter().find(|step| matches!(step.state, StepState::Failed { .. })) {
+        let cause = Cause::StepFailed(step.name.clone());
+        return close(fleet, cx, id, cause, false);
+    }
+    let open = run.steps.iter().any(super::Step::is_open);
+    if open {
+        // Without conditions the first step that ends otherwise than well decides; with them only the end does.
+        let decided = run.contract.success_when.is_empty() && run.steps.iter().any(verdict::ends_run_by_itself);
+        if decided {
+            close(fleet, cx, id, Cause::Judged, false);
+        }
+        return;
+    }
+    run.state = RunState::Verifying;
+    let (succeeded, _) = verdict::judge(run);
+    cx.changes.event(EventKind::RunVerifying, Some(id), None, json!({}));
+    close(fleet, cx, id, Cause::Judged, succeeded);
+}
+
+/// A Run loses a node, for whatever reason. If no open step needs it, the node is given back and the Run
+/// goes on; otherwise the Run ends.
+pub(super) fn lose_node(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, node: &NodeId, cause: Cause) {
+    match fleet.runs.get(id) {
+        Some(run) if !run.needs_node(node) => fleet.release(node, Wake::PartialRelease, cx),
+        Some(_) => close(fleet, cx, id, cause, false),
+        // Its row could not be read. The node is the owner's: it goes back, the row is left for a person.
+        None => fleet.release(node, wake_of(&cause), cx),
+    }
+}
+
+/// The owner's word at a boundary: an at-boundary node with a lease and nothing claimed is taken back at once,
+/// so that an idle lease can never hang.
+pub(super) fn boundary(fleet: &mut Fleet, cx: &mut Cx<'_>, node: &NodeId) {
+    let at_boundary = fleet.node(node).is_some_and(|node| node.policy.drain == Drain::AtBoundary);
+    let Some(lease) = fleet.lease(node).filter(|_| at_boundary) else { return };
+    let run = lease.run.clone();
+    if fleet.runs.get(&run).is_none_or(|run| run.claimed_on(node).is_none()) {
+        lose_node(fleet, cx, &run, node, Cause::Drain(node.clone()));
+    }
+}
+
+/// Gives back the nodes of roles that are no longer used, as far as no other role of the Run holds them.
+pub(super) fn release_roles(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq: Seq) {
+    let Some(run) = fleet.runs.get_mut(id) else { return };
+    let Some(spec) = run.contract.steps.get(seq as usize) else { return };
+    if spec.release.is_empty() {
+        return;
+    }
+    let kept = |run: &Run, node: &NodeId| {
+        run.assigned.iter().any(|it| it.node == *node && !spec.release.contains(&it.role)) || run.needs_node(node)
+    };
+    let freed: Vec<NodeId> = run.nodes().into_iter().filter(|node| !kept(run, node)).collect();
+    for node in freed {
+        if fleet.lease(&node).is_some_and(|lease| lease.run == *id) {
+            fleet.release(&node, Wake::PartialRelease, cx);
+        }
+    }
+}
+
+/// Tells the nodes of a Run that have something to claim.
+pub(super) fn announce_ready(fleet: &Fleet, cx: &mut Cx<'_>, id: &RunId) {
+    let Some(run) = fleet.runs.get(id).filter(|run| run.state == RunState::Running) else { return };
+    for step in run.ready() {
+        if let Some(node) = run.node_of_step(step.seq) {
+            cx.changes.work.insert(node.clone());
+        }
+    }
+}

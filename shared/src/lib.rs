@@ -1,0 +1,12 @@
+//! What mediator and agent agree on, free of IO: ids, time, the contract language and the fleet's rules.
+//!
+//! Everything here is a total function of its arguments. The present time and fresh random ids come in as
+//! arguments; files, sockets, databases, clocks and random numbers are somebody else's.
+
+pub mod contract;
+pub mod domain;
+mod ids;
+mod time;
+
+pub use ids::{BadId, InstanceId, NodeId, Nonce, Principal, RoleName, RunId, Seq, StepName, StreamId, WorkId};
+pub use time::{BadDuration, Duration, Timestamp};
