@@ -19,8 +19,12 @@ pub mod file;
 mod judge;
 mod memory;
 mod reasons;
+#[cfg(test)]
+mod tests;
 mod watch;
 pub mod writer;
+#[cfg(test)]
+mod writer_tests;
 
 pub use judge::SETTLE;
 pub use reasons::{Held, Reasons, Source};
