@@ -161,7 +161,7 @@ fn a_file_that_may_not_be_read_is_broken() {
     }
     let yard = yard();
     yard.write("drain = \"\"");
-    fs::set_permissions(yard.file(), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(yard.file(), fs::Permissions::from_mode(0o000)).unwrap();
     let policy = PolicyFile::start(&yard.config).unwrap().read();
     assert_eq!(policy.drain, Drain::Graceful);
     assert!(policy.error.contains("may not be read"), "{}", policy.error);

@@ -3,7 +3,7 @@
 use shared::{InstanceId, NodeId, Timestamp, domain::Drain};
 
 use super::{
-    super::super::remote::{Seen, View},
+    super::remote::{Seen, View},
     verdict::{Local, blockers, policy_error},
 };
 use crate::state::{AgentStatus, CurrentStatus, LeaseStatus, NodeStatus};
