@@ -10,16 +10,19 @@
 //!
 //! Lock order: the store's fleet lock is the only lock held across an await.
 
+use std::sync::Arc;
+
 use shared::{
     Timestamp,
-    domain::{Changes, Cx, Decide, Fleet, Refusal, Settings, Touches, invariant},
+    domain::{Changes, Cx, Decide, Fleet, Settings, Touches, invariant},
 };
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    clock::SystemIds,
+    clock::{Stopwatch, SystemIds},
     error::Error,
-    store::{Store, StoreError, StoreErrorKind},
+    metrics,
+    store::{ErrorKind, Store, StoreError},
 };
 
 /// Most commands in one commit.
@@ -36,7 +39,7 @@ pub struct Writer {
 /// What is done with the notices of a commit.
 pub trait Notices: Send + 'static {
     /// Called after every commit, in order.
-    fn committed(&mut self, changes: Changes);
+    fn committed(&mut self, changes: Changes, last_event: i64);
 }
 
 impl Writer {
@@ -73,12 +76,14 @@ impl Writer {
 trait Job: Send {
     fn touches(&self, fleet: &Fleet, now: Timestamp) -> Touches;
     fn decide(&mut self, fleet: &mut Fleet, cx: &mut Cx<'_>);
-    fn answer(self: Box<Self>, committed: Result<(), StoreError>);
+    /// The command cannot be decided: a Run it is about cannot be read.
+    fn refuse(&mut self, error: Error);
+    fn answer(self: Box<Self>, committed: Result<(), Arc<StoreError>>);
 }
 
 struct Pending<D: Decide> {
     command: D,
-    decided: Option<Result<D::Answer, Refusal>>,
+    decided: Option<Result<D::Answer, Error>>,
     reply: oneshot::Sender<Result<D::Answer, Error>>,
 }
 
@@ -91,14 +96,18 @@ where
     }
 
     fn decide(&mut self, fleet: &mut Fleet, cx: &mut Cx<'_>) {
-        self.decided = Some(fleet.apply(&self.command, cx));
+        self.decided = Some(fleet.apply(&self.command, cx).map_err(Error::from));
     }
 
-    fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
+    fn refuse(&mut self, error: Error) {
+        self.decided = Some(Err(error));
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), Arc<StoreError>>) {
         let answer = match (committed, self.decided) {
-            (Ok(()), Some(decided)) => decided.map_err(Error::from),
+            (Ok(()), Some(decided)) => decided,
             (Ok(()), None) => Err(Error::Stopping),
-            (Err(store), _) => Err(Error::from(store)),
+            (Err(store), _) => Err(Error::Store(store)),
         };
         // A caller that hung up does not want to know.
         drop(self.reply.send(answer));
@@ -116,15 +125,16 @@ impl<N: Notices> Task<N> {
     async fn run(mut self, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
         let mut group = Vec::with_capacity(GROUP);
         while waiting.recv_many(&mut group, GROUP).await > 0 {
-            metrics::histogram!("mediator_writer_group_size").record(group.len() as f64);
             self.commit(std::mem::take(&mut group)).await;
         }
     }
 
     async fn commit(&mut self, mut group: Vec<Box<dyn Job>>) {
+        let timer = Stopwatch::start();
         match self.attempt(&mut group).await {
-            Ok(changes) => {
-                self.notices.committed(changes);
+            Ok((changes, last_event)) => {
+                metrics::group(group.len(), timer.elapsed());
+                self.notices.committed(changes, last_event);
                 for job in group {
                     job.answer(Ok(()));
                 }
@@ -132,43 +142,41 @@ impl<N: Notices> Task<N> {
             Err(error) => {
                 // Memory may be ahead of the store now.
                 self.fleet = Fleet::default();
-                if group.len() > 1 && error.kind() != StoreErrorKind::Unavailable {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "a group failed; trying its commands one by one");
+                if group.len() > 1 && error.kind() != ErrorKind::Unavailable {
+                    tracing::warn!(%error, "a group failed; trying its commands one by one");
                     for job in group {
                         Box::pin(self.commit(vec![job])).await;
                     }
                     return;
                 }
-                tracing::error!(error = &error as &dyn std::error::Error, commands = group.len(), "the store refused a commit");
-                let error = std::sync::Arc::new(error);
+                let error = Arc::new(error);
                 for job in group {
-                    job.answer(Err(StoreError::shared(&error)));
+                    job.answer(Err(error.clone()));
                 }
             }
         }
     }
 
-    async fn attempt(&mut self, group: &mut [Box<dyn Job>]) -> Result<Changes, StoreError> {
+    async fn attempt(&mut self, group: &mut [Box<dyn Job>]) -> Result<(Changes, i64), StoreError> {
         let mut tx = self.store.begin_fleet().await?;
         tx.sync(&mut self.fleet).await?;
         let now = tx.now();
         let mut changes = Changes::default();
         for job in group {
-            let mut touches = job.touches(&self.fleet, now);
-            touches.retain(|run| !self.fleet.runs.contains_key(run));
-            if !touches.is_empty() {
-                // What was decided is written before anything is read.
-                tx.write(&self.fleet, &changes).await?;
-                changes.clear_rows();
-                tx.load_runs(&mut self.fleet, &touches).await?;
+            let touches = job.touches(&self.fleet, now);
+            let unreadable = tx.load_runs(&mut self.fleet, &touches, &changes).await?;
+            if let Some(error) = unreadable.into_values().next() {
+                job.refuse(Error::from(error));
+                continue;
             }
-            let mut cx = Cx::new(now, &self.settings, &mut SystemIds, &mut changes);
+            let mut ids = SystemIds;
+            let mut cx = Cx::new(now, &self.settings, &mut ids, &mut changes);
             job.decide(&mut self.fleet, &mut cx);
             debug_assert_eq!(invariant::check(&self.fleet, &self.settings, now), None);
         }
         tx.write(&self.fleet, &changes).await?;
-        tx.commit().await?;
+        let last_event = tx.commit().await?;
         self.fleet.forget_idle_runs();
-        Ok(changes)
+        Ok((changes, last_event))
     }
 }

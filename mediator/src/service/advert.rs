@@ -6,7 +6,7 @@ use shared::{
 };
 
 use super::Services;
-use crate::{clock, error::Error};
+use crate::{clock, error::Error, metrics};
 
 /// The fleet's reply with the mediator's timing.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ impl Services {
     /// # Errors
     /// Another principal's node, a superseded instance or stream, a store that is not available.
     pub async fn advertise(&self, advert: Advert) -> Result<Advertised, Error> {
-        metrics::counter!("mediator_adverts_total").increment(1);
+        metrics::advert();
         let reply = self.writer.apply(advert).await?;
         let (interval, ttl) = (jittered(self.settings.renew), self.settings.horizon());
         Ok(Advertised { reply, interval, ttl })

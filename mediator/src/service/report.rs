@@ -7,7 +7,7 @@ use shared::{
 };
 
 use super::{Services, claim::below};
-use crate::{error::Error, store::ArtifactRow};
+use crate::{error::Error, metrics, record::{Digest, RecordError}, store::ArtifactRow};
 
 /// The largest file that a fork may look into.
 const FORK_FILE_BYTES: u64 = 1 << 20;
@@ -43,7 +43,7 @@ impl Services {
         let report = Report { who, run, seq, attempt, nonce, outcome, produced, fork_value, log_bytes };
         let reply = self.writer.apply(report).await;
         if let Err(Error::Refused(shared::domain::Refusal::Stale(_))) = &reply {
-            metrics::counter!("mediator_stale_writes_total", "call" => "Report").increment(1);
+            metrics::stale_write();
         }
         reply
     }
@@ -77,7 +77,8 @@ impl Services {
         if row.size > FORK_FILE_BYTES {
             return Err(format!("{file} has {} bytes; at most {FORK_FILE_BYTES} are read", row.size));
         }
-        let bytes = self.records.read_small(run, &row.sha256, FORK_FILE_BYTES).await.map_err(|error| error.to_string())?;
+        let digest: Digest = row.sha256.parse().map_err(|error: RecordError| error.to_string())?;
+        let bytes = self.records.read_small(run, &digest, FORK_FILE_BYTES).await.map_err(|error| error.to_string())?;
         let value: serde_json::Value =
             serde_json::from_slice(&bytes).map_err(|error| format!("{file} is not JSON: {error}"))?;
         match value.pointer(pointer) {

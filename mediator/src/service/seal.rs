@@ -10,7 +10,11 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::Services;
-use crate::{error::Error, record::SealInput};
+use crate::{
+    error::Error,
+    record::{Artifact, RecordError, SealInput},
+    store::ArtifactRow,
+};
 
 /// How long the sealer rests after a failure, before it looks again.
 const AFTER_FAILURE: std::time::Duration = std::time::Duration::from_secs(5);
@@ -21,7 +25,8 @@ pub async fn run(services: Services, wake: Arc<Notify>, stop: CancellationToken)
         let failed = match services.seal_all().await {
             Ok(failed) => failed,
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "cannot look for runs to seal");
+                tracing::warn!("cannot look for runs to seal");
+                error.log();
                 true
             }
         };
@@ -40,7 +45,8 @@ impl Services {
         for run in self.store.unsealed().await? {
             if let Err(error) = self.seal(&run).await {
                 failed = true;
-                tracing::error!(run_id = %run, error = &error as &dyn std::error::Error, "cannot seal a record");
+                tracing::error!(run_id = %run, "cannot seal a record");
+                error.log();
             }
         }
         Ok(failed)
@@ -49,9 +55,20 @@ impl Services {
     async fn seal(&self, id: &RunId) -> Result<(), Error> {
         let mut read = self.store.read().await?;
         let Some((run, _)) = read.run(id).await? else { return Ok(()) };
-        let artifacts = read.artifacts(id).await?;
+        let rows = read.artifacts(id).await?;
         drop(read);
-        self.records.seal(SealInput { run, artifacts }).await?;
-        Ok(self.store.mark_sealed(id).await?)
+        let artifacts = rows.into_iter().map(artifact).collect::<Result<_, _>>()?;
+        let answered = run.steps.iter().flat_map(|step| {
+            step.attempts.iter().filter_map(|it| Some(((step.seq, it.number), it.answer.as_ref()?.log_bytes)))
+        });
+        let log_bytes = answered.collect();
+        let sealed = self.records.seal(SealInput { run, artifacts, log_bytes }).await?;
+        self.store.mark_sealed(id, sealed.truncated).await?;
+        Ok(())
     }
+}
+
+fn artifact(row: ArtifactRow) -> Result<Artifact, RecordError> {
+    let ArtifactRow { seq, attempt, name, sha256, size } = row;
+    Ok(Artifact { seq, attempt, name, sha256: sha256.parse()?, size })
 }

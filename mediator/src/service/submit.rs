@@ -1,14 +1,14 @@
-//! Submit a contract, or look what would become of it.
+//! Submit a contract: enqueue and scan.
 
 use std::sync::Arc;
 
 use shared::{
     Principal, RunId,
     contract::{self, Contract},
-    domain::{Assigned, Reject, Shape, Submit, Submitted, preview},
+    domain::{Shape, Submit, Submitted},
 };
 
-use super::Services;
+use super::{Services, preview::read_contract};
 use crate::{clock, error::Error};
 
 /// A contract as it came in.
@@ -16,8 +16,8 @@ use crate::{clock, error::Error};
 pub struct SubmitCommand {
     /// YAML or JSON.
     pub contract_text: Vec<u8>,
-    /// Wins over the contract's own.
-    pub run_id: Option<RunId>,
+    /// Wins over the contract's own run id.
+    pub run_id: Option<String>,
     /// Who submits.
     pub principal: Principal,
 }
@@ -29,9 +29,12 @@ impl Services {
     /// A contract that does not parse, a run id that is taken, a store that is not available.
     pub async fn submit(&self, command: SubmitCommand) -> Result<Submitted, Error> {
         let contract = parse(command.contract_text).await?;
-        let run = match command.run_id.or_else(|| contract.run_id.clone()) {
-            Some(run) => run,
-            None => RunId::new(&clock::fresh_run_id())?,
+        let run = match (command.run_id, &contract.run_id) {
+            (None, Some(run)) => run.clone(),
+            (id, _) => {
+                let id = id.unwrap_or_else(clock::fresh_run_id);
+                RunId::new(&id).map_err(|error| Error::invalid("run_id", error.to_string()))?
+            }
         };
         let submit = Submit {
             run,
@@ -42,25 +45,13 @@ impl Services {
         };
         self.writer.apply(submit).await
     }
-
-    /// What Submit would come to now. Stores nothing.
-    ///
-    /// # Errors
-    /// A contract that does not parse, a store that is not available.
-    pub async fn dry_run(&self, contract_text: Vec<u8>) -> Result<Result<Vec<Assigned>, Reject>, Error> {
-        let contract = parse(contract_text).await?;
-        let mut read = self.store.read().await?;
-        let (fleet, now) = (read.fleet().await?, read.now());
-        Ok(preview(&fleet, &contract.requires, &self.settings, now))
-    }
 }
 
 /// Parsing up to a mebibyte is work for a thread that may be busy.
 async fn parse(text: Vec<u8>) -> Result<Contract, Error> {
     const SMALL: usize = 16 * 1024;
     if text.len() <= SMALL {
-        return Ok(contract::parse(&text)?);
+        return read_contract(&text);
     }
-    let parsed = tokio::task::spawn_blocking(move || contract::parse(&text)).await;
-    Ok(parsed.map_err(|_| Error::Stopping)??)
+    tokio::task::spawn_blocking(move || read_contract(&text)).await.map_err(|_| Error::Stopping)?
 }

@@ -1,19 +1,21 @@
 //! What a node stores beside its reports: logs and files. Fenced by the lease's nonce, outside the fleet's
 //! transactions.
 
-use shared::{NodeId, Nonce, RunId, Seq};
+use shared::{Nonce, RunId, Seq, domain::Speaker};
 
 use super::Services;
 use crate::{
     error::Error,
+    metrics,
+    record::Digest,
     store::{ArtifactRow, Fence},
 };
 
-/// Which attempt a node writes for.
+/// One attempt as an agent names it: who, what, under which permit.
 #[derive(Debug, Clone)]
 pub struct AttemptKey {
-    /// The node.
-    pub node: NodeId,
+    /// Who speaks.
+    pub who: Speaker,
     /// The Run.
     pub run: RunId,
     /// The step.
@@ -30,7 +32,7 @@ impl AttemptKey {
             run: self.run.clone(),
             seq: self.seq,
             attempt: self.attempt,
-            node: self.node.clone(),
+            node: self.who.node.clone(),
             nonce: self.nonce,
         }
     }
@@ -41,15 +43,15 @@ impl Services {
     ///
     /// # Errors
     /// `Stale`; a store that is not available.
-    pub async fn fence(&self, key: &AttemptKey, call: &'static str) -> Result<(), Error> {
-        if self.store.lease_holds(&key.fence()).await? { Ok(()) } else { Err(stale(call)) }
+    pub async fn fence(&self, key: &AttemptKey) -> Result<(), Error> {
+        if self.store.lease_holds(&key.fence()).await? { Ok(()) } else { Err(stale()) }
     }
 
     /// Appends to an attempt's log; returns how much of it is stored.
     ///
     /// # Errors
     /// A gap before `offset`, a sealed Run, a full disk.
-    pub async fn append_log(&self, key: &AttemptKey, offset: u64, data: &[u8]) -> Result<u64, Error> {
+    pub async fn append_log(&self, key: &AttemptKey, offset: u64, data: Vec<u8>) -> Result<u64, Error> {
         Ok(self.records.append_log(&key.run, key.seq, key.attempt, offset, data).await?)
     }
 
@@ -57,13 +59,13 @@ impl Services {
     ///
     /// # Errors
     /// `Stale`; a store that is not available.
-    pub async fn note_artifact(&self, key: &AttemptKey, name: String, sha256: String, size: u64) -> Result<(), Error> {
-        let row = ArtifactRow { seq: key.seq, attempt: key.attempt, name, sha256, size };
-        if self.store.put_artifact(&key.fence(), &row).await? { Ok(()) } else { Err(stale("PutArtifact")) }
+    pub async fn note_artifact(&self, key: &AttemptKey, name: String, digest: &Digest, size: u64) -> Result<(), Error> {
+        let row = ArtifactRow { seq: key.seq, attempt: key.attempt, name, sha256: digest.to_string(), size };
+        if self.store.put_artifact(&key.fence(), &row).await? { Ok(()) } else { Err(stale()) }
     }
 }
 
-fn stale(call: &'static str) -> Error {
-    metrics::counter!("mediator_stale_writes_total", "call" => call).increment(1);
+fn stale() -> Error {
+    metrics::stale_write();
     Error::from(shared::domain::Refusal::Stale("the lease of this work has ended"))
 }
