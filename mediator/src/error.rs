@@ -4,13 +4,12 @@
 //! that sorts failures; the gRPC status, the HTTP status and the stable reason follow from the kind alone
 //! (`grpc::status`, `http::problem`). Must not know: tonic, axum, SQL.
 
-use shared::{
-    NodeId,
-    contract::ContractError,
-    domain::Refusal,
-};
+use shared::{NodeId, contract::ContractError, domain::Refusal};
 
-use crate::store::StoreError;
+use crate::{
+    record::RecordError,
+    store::{ErrorKind, StoreError},
+};
 
 /// The domain of every `google.rpc.ErrorInfo`.
 pub const DOMAIN: &str = "fleet.v1";
@@ -78,6 +77,9 @@ pub enum Error {
     /// The database did not answer, or failed.
     #[error("the store could not be used; the same request may be sent again")]
     Store(#[from] StoreError),
+    /// The room for files failed, or refused.
+    #[error("{0}")]
+    Record(RecordError),
     /// The mediator is about to stop.
     #[error("the mediator is stopping; send the same request again")]
     Stopping,
@@ -160,7 +162,21 @@ impl Error {
             Self::NotFound(_) => Kind::NotFound,
             Self::TooLarge(_) => Kind::TooLarge,
             Self::Checksum(_) => Kind::Checksum,
-            Self::Store(_) | Self::Stopping => Kind::StoreUnavailable,
+            Self::Store(error) => match error.kind() {
+                // Two writers that met are no caller's mistake: the same request may be sent again.
+                ErrorKind::Unavailable | ErrorKind::Conflict => Kind::StoreUnavailable,
+                ErrorKind::Corrupt | ErrorKind::Migration | ErrorKind::Config | ErrorKind::Internal => Kind::Internal,
+            },
+            Self::Record(error) => match error {
+                RecordError::Sealed(_) => Kind::Stale,
+                RecordError::NotSealed(_) | RecordError::NoBlob { .. } => Kind::NotFound,
+                RecordError::TooLarge { .. } => Kind::TooLarge,
+                RecordError::Checksum { .. } => Kind::Checksum,
+                RecordError::Gap { .. } | RecordError::BadDigest(_) => Kind::Invalid,
+                RecordError::NoSpace { .. } | RecordError::Interrupted(_) => Kind::StoreUnavailable,
+                RecordError::NotEnded(_) | RecordError::Io { .. } | RecordError::Damaged { .. } => Kind::Internal,
+            },
+            Self::Stopping => Kind::StoreUnavailable,
             Self::Internal(_) => Kind::Internal,
         }
     }
@@ -206,6 +222,17 @@ impl Error {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
+    }
+}
+
+impl From<RecordError> for Error {
+    fn from(error: RecordError) -> Self {
+        match error {
+            // A caller's mistake has a field.
+            RecordError::Gap { .. } => Self::invalid("offset", error.to_string()),
+            RecordError::BadDigest(_) => Self::invalid("sha256", error.to_string()),
+            other => Self::Record(other),
+        }
     }
 }
 
@@ -257,10 +284,7 @@ mod tests {
             message: "names no step".into(),
         };
         let error = Error::from(ContractError { problems: vec![problem] });
-        assert_eq!(
-            error.violations(),
-            [Violation::new("steps[3].needs[0]", "line 12, column 5: names no step")]
-        );
+        assert_eq!(error.violations(), [Violation::new("steps[3].needs[0]", "line 12, column 5: names no step")]);
         assert_eq!(error.kind(), Kind::Invalid);
     }
 }

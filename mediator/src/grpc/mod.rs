@@ -5,6 +5,7 @@
 
 mod access;
 pub mod convert;
+mod files;
 mod fleet;
 mod io;
 mod run;
@@ -21,7 +22,11 @@ use futures::{Stream, StreamExt};
 use proto::v1::{fleet_service_server::FleetServiceServer, run_service_server::RunServiceServer};
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, body::Body, service::Routes, transport::Server};
-use tonic_health::{ServingStatus, pb::health_server::HealthServer, server::{HealthReporter, HealthService}};
+use tonic_health::{
+    ServingStatus,
+    pb::health_server::HealthServer,
+    server::{HealthReporter, HealthService},
+};
 
 pub use access::identity;
 pub use stream::Outgoing;

@@ -2,6 +2,8 @@
 //!
 //! [`Services`] is what the gRPC and HTTP edges are given. Must not know: tonic, axum, SQL.
 
+#[cfg(test)]
+pub(crate) mod bench;
 pub mod explain;
 pub mod observe;
 pub mod preview;
@@ -13,7 +15,7 @@ use shared::{Principal, RunId};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::{error::Error, store::Store};
+use crate::{error::Error, record::RecordStore, store::Store};
 
 /// A contract as it came in.
 #[derive(Debug, Clone)]
@@ -31,6 +33,8 @@ pub struct SubmitCommand {
 pub struct Services {
     /// The database.
     pub store: Store,
+    /// Logs, files and sealed Records.
+    pub records: RecordStore,
     /// The numbers in force.
     pub settings: Settings,
     /// Sequence number of the last event; changes after every commit that wrote one.
