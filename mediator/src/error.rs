@@ -6,13 +6,12 @@
 
 use std::sync::Arc;
 
-use shared::{
-    NodeId,
-    contract::ContractError,
-    domain::Refusal,
-};
+use shared::{NodeId, contract::ContractError, domain::Refusal};
 
-use crate::{record::RecordError, store::StoreError};
+use crate::{
+    record::RecordError,
+    store::{ErrorKind, StoreError},
+};
 
 /// The domain of every `google.rpc.ErrorInfo`.
 pub const DOMAIN: &str = "fleet.v1";
@@ -77,9 +76,6 @@ pub enum Error {
     /// Bytes do not match their SHA-256.
     #[error("{0}")]
     Checksum(String),
-    /// A log or file could not be stored or read.
-    #[error("{0}")]
-    Record(#[source] RecordError),
     /// The database did not answer, or failed.
     #[error("the store could not be used; the same request may be sent again")]
     Store(#[source] Arc<StoreError>),
@@ -165,16 +161,21 @@ impl Error {
             Self::NotFound(_) => Kind::NotFound,
             Self::TooLarge(_) => Kind::TooLarge,
             Self::Checksum(_) => Kind::Checksum,
+            Self::Store(error) => match error.kind() {
+                // Two writers that met are no caller's mistake: the same request may be sent again.
+                ErrorKind::Unavailable | ErrorKind::Conflict => Kind::StoreUnavailable,
+                ErrorKind::Corrupt | ErrorKind::Migration | ErrorKind::Config | ErrorKind::Internal => Kind::Internal,
+            },
             Self::Record(error) => match error {
                 RecordError::Sealed(_) => Kind::Stale,
                 RecordError::NotSealed(_) | RecordError::NoBlob { .. } => Kind::NotFound,
-                RecordError::Gap { .. } | RecordError::BadDigest(_) => Kind::Invalid,
                 RecordError::TooLarge { .. } => Kind::TooLarge,
                 RecordError::Checksum { .. } => Kind::Checksum,
-                RecordError::NoSpace { .. } => Kind::StoreUnavailable,
-                _ => Kind::Internal,
+                RecordError::Gap { .. } | RecordError::BadDigest(_) => Kind::Invalid,
+                RecordError::NoSpace { .. } | RecordError::Interrupted(_) => Kind::StoreUnavailable,
+                RecordError::NotEnded(_) | RecordError::Io { .. } | RecordError::Damaged { .. } => Kind::Internal,
             },
-            Self::Store(_) | Self::Stopping => Kind::StoreUnavailable,
+            Self::Stopping => Kind::StoreUnavailable,
             Self::Internal(_) => Kind::Internal,
         }
     }
@@ -231,7 +232,12 @@ impl From<StoreError> for Error {
 
 impl From<RecordError> for Error {
     fn from(error: RecordError) -> Self {
-        Self::Record(error)
+        match error {
+            // A caller's mistake has a field.
+            RecordError::Gap { .. } => Self::invalid("offset", error.to_string()),
+            RecordError::BadDigest(_) => Self::invalid("sha256", error.to_string()),
+            other => Self::Record(other),
+        }
     }
 }
 
@@ -283,10 +289,7 @@ mod tests {
             message: "names no step".into(),
         };
         let error = Error::from(ContractError { problems: vec![problem] });
-        assert_eq!(
-            error.violations(),
-            [Violation::new("steps[3].needs[0]", "line 12, column 5: names no step")]
-        );
+        assert_eq!(error.violations(), [Violation::new("steps[3].needs[0]", "line 12, column 5: names no step")]);
         assert_eq!(error.kind(), Kind::Invalid);
     }
 }

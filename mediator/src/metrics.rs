@@ -88,12 +88,9 @@ pub fn group(size: usize, took: std::time::Duration) {
 /// [`Error::Store`].
 pub async fn observe(services: &Services) -> Result<(), Error> {
     let counts = services.counts().await?;
-    for (state, count) in [
-        ("free", counts.free),
-        ("busy", counts.busy),
-        ("draining", counts.draining),
-        ("expired", counts.expired),
-    ] {
+    for (state, count) in
+        [("free", counts.free), ("busy", counts.busy), ("draining", counts.draining), ("expired", counts.expired)]
+    {
         metrics::gauge!(NODES, "state" => state).set(count);
     }
     metrics::gauge!(LEASES).set(counts.leases);

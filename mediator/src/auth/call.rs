@@ -90,12 +90,9 @@ impl Role {
     pub const fn may(self, call: Call) -> bool {
         match call {
             // Agents, and nobody else: not even an admin can speak for a node, so nobody can drain one.
-            Call::Advertise
-            | Call::Work
-            | Call::Report
-            | Call::PutLog
-            | Call::PutArtifact
-            | Call::GetArtifact => matches!(self, Self::Node),
+            Call::Advertise | Call::Work | Call::Report | Call::PutLog | Call::PutArtifact | Call::GetArtifact => {
+                matches!(self, Self::Node)
+            }
             // Cancel is looked at once more: a submitter may end its own Runs only.
             Call::Submit | Call::DryRun | Call::Cancel => matches!(self, Self::Submitter | Self::Admin),
             Call::GetRun

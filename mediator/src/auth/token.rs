@@ -63,8 +63,7 @@ async fn insert(
     principal: Principal,
     node: Option<NodeId>,
 ) -> Result<(), StoreError> {
-    let row =
-        TokenRow { hash: hash(secret), role: role.as_str().to_owned(), principal, node, created_at: clock.now() };
+    let row = TokenRow { hash: hash(secret), role: role.as_str().to_owned(), principal, node, created_at: clock.now() };
     store.put_token(&row).await
 }
 

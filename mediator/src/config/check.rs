@@ -87,8 +87,8 @@ impl Checker<'_> {
             1_000,
             "a lease must survive two adverts that are lost on the way, so it lives at least 3 intervals",
         );
-        let max_per_run =
-            self.parse_or("lease.max_per_run", |_| "is not a number; write 0 for no limit, or the most nodes".to_owned());
+        let max_per_run = self
+            .parse_or("lease.max_per_run", |_| "is not a number; write 0 for no limit, or the most nodes".to_owned());
         let settings = Settings { renew: renew?, factor: factor?, max_per_run: max_per_run? };
         let day = Duration::from_secs(86_400);
         if settings.horizon() > day {
@@ -213,11 +213,7 @@ pub(super) fn check(values: &Values, problems: &mut Vec<ConfigError>) -> Option<
         lease: lease?,
         sweep_interval: sweep_interval?,
         reap_interval: reap_interval?,
-        limits: Limits {
-            log_bytes: log_bytes?,
-            artifact_bytes: artifact_bytes?,
-            message_bytes: message_bytes?,
-        },
+        limits: Limits { log_bytes: log_bytes?, artifact_bytes: artifact_bytes?, message_bytes: message_bytes? },
         log: Log { format: format?, filter: filter? },
     })
 }

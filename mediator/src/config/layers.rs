@@ -14,8 +14,7 @@ use figment::{
 use super::{ConfigError, KEYS};
 
 /// Variables that are the command line client's, not the server's.
-const CLIENT_VARIABLES: [&str; 6] =
-    ["MEDIATOR_CONFIG", "MEDIATOR_SERVER", "MEDIATOR_URL", "MEDIATOR_TOKEN", "MEDIATOR_TOKEN_FILE", "MEDIATOR_CA"];
+const CLIENT_VARIABLES: [&str; 2] = ["MEDIATOR_URL", "MEDIATOR_TOKEN"];
 
 /// The layers above the defaults, weakest first.
 #[derive(Debug, Clone, Default)]
@@ -63,7 +62,8 @@ impl Layers {
             let ours = name.strip_prefix("MEDIATOR_").filter(|_| !CLIENT_VARIABLES.contains(&name.as_str()));
             if let Some(key) = ours {
                 let key = key.to_lowercase().replace("__", ".");
-                figment = figment.merge(One { origin: format!("environment variable {name}"), key, value: value.clone() });
+                figment =
+                    figment.merge(One { origin: format!("environment variable {name}"), key, value: value.clone() });
             }
         }
         for (key, value) in &self.flags {
@@ -77,7 +77,8 @@ impl Layers {
 
 fn read_file(path: &Path, problems: &mut Vec<ConfigError>) -> Option<FileLayer> {
     let origin = path.display().to_string();
-    let mut wrong = |message: String| problems.push(ConfigError { origin: origin.clone(), key: String::new(), message });
+    let mut wrong =
+        |message: String| problems.push(ConfigError { origin: origin.clone(), key: String::new(), message });
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(e) => {
@@ -122,7 +123,8 @@ impl Provider for One {
     }
     fn data(&self) -> figment::Result<Map<Profile, Dict>> {
         let value = Value::from(self.value.clone());
-        let nested = self.key.rsplit('.').fold(value, |value, part| Value::from(Dict::from([(part.to_owned(), value)])));
+        let nested =
+            self.key.rsplit('.').fold(value, |value, part| Value::from(Dict::from([(part.to_owned(), value)])));
         let dict = nested.into_dict().unwrap_or_default();
         Ok(Map::from([(Profile::Default, dict)]))
     }

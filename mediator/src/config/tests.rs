@@ -130,7 +130,11 @@ fn plain_text_beyond_loopback_is_refused_unless_said_so() {
 
 #[test]
 fn a_lease_of_more_than_a_day_is_refused() {
-    let layers = Layers { env: env(&[("MEDIATOR_LEASE__FACTOR", "1000"), ("MEDIATOR_LEASE__RENEW", "5m")]), flags: state(), ..Layers::default() };
+    let layers = Layers {
+        env: env(&[("MEDIATOR_LEASE__FACTOR", "1000"), ("MEDIATOR_LEASE__RENEW", "5m")]),
+        flags: state(),
+        ..Layers::default()
+    };
     assert!(problems(&layers)[0].contains("more than a day"));
 }
 
@@ -143,7 +147,8 @@ fn a_relative_path_in_a_file_is_relative_to_it() {
 
 #[test]
 fn variables_of_the_client_are_left_alone() {
-    let layers = Layers { env: env(&[("MEDIATOR_TOKEN", "x"), ("MEDIATOR_CONFIG", "y")]), flags: state(), ..Layers::default() };
+    let layers =
+        Layers { env: env(&[("MEDIATOR_TOKEN", "x"), ("MEDIATOR_URL", "y")]), flags: state(), ..Layers::default() };
     assert!(load(&layers).is_ok());
     let layers = Layers { env: env(&[("MEDIATOR_LISTENN", "x")]), flags: state(), ..Layers::default() };
     assert!(problems(&layers)[0].contains("did you mean listen?"));
@@ -158,7 +163,8 @@ fn a_password_is_never_shown() {
     ] {
         assert_eq!(redact(url), shown);
     }
-    let layers = Layers { env: env(&[("MEDIATOR_DATABASE", "postgres://u:hunter2@h/db")]), flags: state(), ..Layers::default() };
+    let layers =
+        Layers { env: env(&[("MEDIATOR_DATABASE", "postgres://u:hunter2@h/db")]), flags: state(), ..Layers::default() };
     let (config, shown) = load(&layers).unwrap();
     assert!(config.database.contains("hunter2"));
     assert!(!format!("{shown:?}").contains("hunter2"));

@@ -21,7 +21,7 @@ use crate::{
 
 /// Puts [`Door`] before a service.
 #[derive(Clone)]
-pub struct DoorLayer(pub Auth);
+pub(super) struct DoorLayer(pub(super) Auth);
 
 impl<S> Layer<S> for DoorLayer {
     type Service = Door<S>;
@@ -32,7 +32,7 @@ impl<S> Layer<S> for DoorLayer {
 
 /// Lets a request in, or answers in the caller's own protocol why not.
 #[derive(Clone)]
-pub struct Door<S> {
+pub(super) struct Door<S> {
     auth: Auth,
     inner: S,
 }

@@ -20,7 +20,7 @@ use crate::{
 
 /// The service.
 #[derive(Clone)]
-pub struct Fleet(pub Services);
+pub(super) struct Fleet(pub(super) Services);
 
 #[tonic::async_trait]
 impl FleetService for Fleet {
@@ -90,8 +90,7 @@ mod tests {
         let mut twice = node("n1", "build");
         twice.capabilities.push(twice.capabilities[0].clone());
         let rows = [twice, node("n2", "build"), gone(node("n3", "build"), 1)];
-        let page =
-            Page { observed_at: NOW, rows: rows.map(|node| NodeView::new(node, None)).into(), next: None };
+        let page = Page { observed_at: NOW, rows: rows.map(|node| NodeView::new(node, None)).into(), next: None };
         let found = capabilities(&page).capabilities;
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].nodes, found[0].attrs.join(" ").as_str()), (2, "cores=8 os=linux"));

@@ -5,6 +5,7 @@
 
 mod access;
 pub mod convert;
+mod files;
 mod fleet;
 mod io;
 mod node;
@@ -25,7 +26,11 @@ use proto::v1::{
 };
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, body::Body, service::Routes, transport::Server};
-use tonic_health::{ServingStatus, pb::health_server::HealthServer, server::{HealthReporter, HealthService}};
+use tonic_health::{
+    ServingStatus,
+    pb::health_server::HealthServer,
+    server::{HealthReporter, HealthService},
+};
 
 pub use access::identity;
 pub use stream::Outgoing;

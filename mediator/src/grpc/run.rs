@@ -1,7 +1,7 @@
 //! `RunService`: submit, look at, follow, explain, cancel.
 
 use proto::v1::{self, run_service_server::RunService};
-use shared::{NodeId, Timestamp, WorkId};
+use shared::{NodeId, StepName, Timestamp, WorkId};
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -10,6 +10,7 @@ use super::{
         from_wire::{Problems, run_id},
         to_wire,
     },
+    files,
     stream::Outgoing,
     watch,
 };
@@ -25,7 +26,7 @@ use crate::{
 
 /// The service.
 #[derive(Clone)]
-pub struct Runs(pub Services);
+pub(super) struct Runs(pub(super) Services);
 
 #[tonic::async_trait]
 impl RunService for Runs {
@@ -53,20 +54,14 @@ impl RunService for Runs {
         Ok(Response::new(to_wire::detail(&self.0.run(&id).await?)))
     }
 
-    async fn list_runs(
-        &self,
-        request: Request<v1::ListRunsRequest>,
-    ) -> Result<Response<v1::ListRunsResponse>, Status> {
+    async fn list_runs(&self, request: Request<v1::ListRunsRequest>) -> Result<Response<v1::ListRunsResponse>, Status> {
         let page = self.0.runs(filter(&request.into_inner())?).await?;
         Ok(Response::new(to_wire::runs(&page)))
     }
 
     type WatchRunStream = Outgoing<v1::RunDetail>;
 
-    async fn watch_run(
-        &self,
-        request: Request<v1::GetRunRequest>,
-    ) -> Result<Response<Self::WatchRunStream>, Status> {
+    async fn watch_run(&self, request: Request<v1::GetRunRequest>) -> Result<Response<Self::WatchRunStream>, Status> {
         let id = run_id("run_id", &request.into_inner().run_id)?;
         Ok(Response::new(watch::run(self.0.clone(), id).await?))
     }
@@ -93,6 +88,25 @@ impl RunService for Runs {
             None => return Err(Error::invalid("subject", "is missing: name a run or a node").into()),
         };
         Ok(Response::new(to_wire::explanation(&explanation)))
+    }
+
+    type GetLogStream = Outgoing<v1::LogChunk>;
+
+    async fn get_log(&self, request: Request<v1::GetLogRequest>) -> Result<Response<Self::GetLogStream>, Status> {
+        let request = request.into_inner();
+        let id = run_id("run_id", &request.run_id)?;
+        let step = match request.step.as_str() {
+            "" => None,
+            step => Some(StepName::new(step).map_err(|e| Error::invalid("step", e.to_string()))?),
+        };
+        Ok(Response::new(files::log(self.0.clone(), id, step, request.follow).await?))
+    }
+
+    type GetRecordStream = Outgoing<v1::Chunk>;
+
+    async fn get_record(&self, request: Request<v1::GetRunRequest>) -> Result<Response<Self::GetRecordStream>, Status> {
+        let id = run_id("run_id", &request.into_inner().run_id)?;
+        Ok(Response::new(files::record(self.0.clone(), id).await?))
     }
 }
 

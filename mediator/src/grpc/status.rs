@@ -7,7 +7,7 @@ use crate::error::{DOMAIN, Error, Kind};
 
 /// The gRPC code of a kind.
 #[must_use]
-pub const fn code(kind: Kind) -> Code {
+pub(super) const fn code(kind: Kind) -> Code {
     match kind {
         Kind::Invalid => Code::InvalidArgument,
         Kind::Unauthenticated => Code::Unauthenticated,

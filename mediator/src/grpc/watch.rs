@@ -19,48 +19,35 @@ use crate::{
 /// Events read at once.
 const BATCH: u32 = 500;
 
-/// A Run as it is now, then again after every change, until it has ended.
-///
-/// # Errors
-/// [`Error::NotFound`], [`Error::Store`], both before the stream begins.
-pub(super) async fn run(services: Services, id: RunId) -> Result<Outgoing<v1::RunDetail>, Error> {
-    let mut events = services.events.clone();
-    // The mark is taken before the row is read: what happens in between is looked at again.
-    let seen = *events.borrow_and_update();
-    let pending = Some(services.run(&id).await?);
-    let state = RunWatch { services, id, events, pending, seen, over: false };
-    Ok(pulled(state, |mut state: RunWatch| async move {
-        let Some(detail) = state.next().await? else { return Ok(None) };
-        state.over = detail.run.ended_at.is_some();
-        Ok(Some((to_wire::detail(&detail), state)))
-    }))
-}
-
-struct RunWatch {
+/// Tells when something has happened to one Run.
+pub(super) struct RunNews {
     services: Services,
     id: RunId,
     events: watch::Receiver<i64>,
-    pending: Option<RunDetail>,
-    /// Events up to here are in what was sent.
+    /// Events up to here have been looked at.
     seen: i64,
-    over: bool,
 }
 
-impl RunWatch {
-    async fn next(&mut self) -> Result<Option<RunDetail>, Error> {
-        if self.over {
-            return Ok(None);
-        }
-        if let Some(first) = self.pending.take() {
-            return Ok(Some(first));
-        }
+impl RunNews {
+    /// What happens from now on. Made before the Run is read, so that nothing falls in between.
+    pub(super) fn new(services: &Services, id: &RunId) -> Self {
+        let mut events = services.events.clone();
+        let seen = *events.borrow_and_update();
+        Self { services: services.clone(), id: id.clone(), events, seen }
+    }
+
+    /// Waits until there was an event about this Run. May be dropped at any time without missing one.
+    ///
+    /// # Errors
+    /// [`Error::Stopping`], [`Error::Store`].
+    pub(super) async fn wait(&mut self) -> Result<(), Error> {
         loop {
             let mark = *self.events.borrow_and_update();
-            if self.concerned(mark).await? {
-                self.seen = mark;
-                return self.services.run(&self.id).await.map(Some);
-            }
+            let concerned = self.concerned(mark).await?;
             self.seen = mark;
+            if concerned {
+                return Ok(());
+            }
             changed(&mut self.events, &self.services.stop).await?;
         }
     }
@@ -76,6 +63,42 @@ impl RunWatch {
         }
         let events = self.services.events_after(self.seen, BATCH).await?;
         Ok(events.iter().any(|event| event.run_id.as_ref() == Some(&self.id)))
+    }
+}
+
+/// A Run as it is now, then again after every change, until it has ended.
+///
+/// # Errors
+/// [`Error::NotFound`], [`Error::Store`], both before the stream begins.
+pub(super) async fn run(services: Services, id: RunId) -> Result<Outgoing<v1::RunDetail>, Error> {
+    let news = RunNews::new(&services, &id);
+    let first = Some(services.run(&id).await?);
+    let state = RunWatch { services, id, news, first, over: false };
+    Ok(pulled(state, |mut state: RunWatch| async move {
+        let Some(detail) = state.next().await? else { return Ok(None) };
+        state.over = detail.run.ended_at.is_some();
+        Ok(Some((to_wire::detail(&detail), state)))
+    }))
+}
+
+struct RunWatch {
+    services: Services,
+    id: RunId,
+    news: RunNews,
+    first: Option<RunDetail>,
+    over: bool,
+}
+
+impl RunWatch {
+    async fn next(&mut self) -> Result<Option<RunDetail>, Error> {
+        if self.over {
+            return Ok(None);
+        }
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
+        self.news.wait().await?;
+        self.services.run(&self.id).await.map(Some)
     }
 }
 

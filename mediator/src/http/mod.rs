@@ -27,16 +27,8 @@ use shared::RunId;
 use crate::{error::Error, grpc::watch::EventFeed, metrics, service::Services};
 
 /// Every page.
-pub const PATHS: [&str; 8] = [
-    "/v1/nodes",
-    "/v1/runs",
-    "/v1/runs/{id}",
-    "/v1/leases",
-    "/v1/events",
-    "/metrics",
-    "/healthz",
-    "/readyz",
-];
+pub const PATHS: [&str; 8] =
+    ["/v1/nodes", "/v1/runs", "/v1/runs/{id}", "/v1/leases", "/v1/events", "/metrics", "/healthz", "/readyz"];
 
 /// What the pages need.
 #[derive(Clone)]
@@ -90,11 +82,7 @@ async fn runs_page(State(pages): State<Pages>, Query(pairs): Pairs) -> Result<Re
     Ok(json(page::Runs::from(pages.services.runs(filter).await?)))
 }
 
-async fn run_page(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    Query(pairs): Pairs,
-) -> Result<Response, Error> {
+async fn run_page(State(pages): State<Pages>, Path(id): Path<String>, Query(pairs): Pairs) -> Result<Response, Error> {
     query::none(pairs)?;
     let id = RunId::new(&id).map_err(|e| Error::invalid("id", e.to_string()))?;
     Ok(json(page::Detail::from(pages.services.run(&id).await?)))
@@ -106,11 +94,7 @@ async fn leases_page(State(pages): State<Pages>, Query(pairs): Pairs) -> Result<
 }
 
 /// Server-sent events: `id` is the event's number, so that a browser that reconnects misses none.
-async fn events_page(
-    State(pages): State<Pages>,
-    headers: HeaderMap,
-    Query(pairs): Pairs,
-) -> Result<Response, Error> {
+async fn events_page(State(pages): State<Pages>, headers: HeaderMap, Query(pairs): Pairs) -> Result<Response, Error> {
     let last = headers.get("last-event-id").map(HeaderValue::as_bytes);
     let feed = EventFeed::open(pages.services, query::events(pairs, last)?).await?;
     let sse = Sse::new(events(feed)).keep_alive(sse::KeepAlive::new().interval(std::time::Duration::from_secs(15)));

@@ -116,9 +116,14 @@ mod tests {
 
     #[test]
     fn limits_are_clamped_and_absent_or_zero_is_the_default() {
-        for (text, limit) in
-            [("", 0), ("limit=", 0), ("limit=0", 100), ("limit=7", 7), ("limit=1001", 1000), ("limit=99999999999999999999", 1000)]
-        {
+        for (text, limit) in [
+            ("", 0),
+            ("limit=", 0),
+            ("limit=0", 100),
+            ("limit=7", 7),
+            ("limit=1001", 1000),
+            ("limit=99999999999999999999", 1000),
+        ] {
             assert_eq!(runs(pairs(text)).unwrap().limit, limit, "{text}");
         }
     }

@@ -3,6 +3,8 @@
 //! [`Services`] is what the gRPC and HTTP edges are given. Must not know: tonic, axum, SQL.
 
 pub mod advert;
+#[cfg(test)]
+pub(crate) mod bench;
 pub mod cancel;
 pub mod claim;
 pub mod explain;

@@ -1,12 +1,12 @@
 //! Dry run: what submitting a contract would come to now. Stores nothing.
 
 use shared::{
-    contract::{self, Contract},
+    contract,
     domain::{Assigned, Reject, preview},
 };
 
 use super::Services;
-use crate::error::{Error, Violation};
+use crate::error::Error;
 
 /// What a submit would come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,29 +19,13 @@ pub struct Preview {
     pub reject: Option<Reject>,
 }
 
-/// Parses a contract that came over the wire.
-///
-/// # Errors
-/// [`Error::Contract`] with every problem.
-pub fn read_contract(text: &[u8]) -> Result<Contract, Error> {
-    if text.len() > contract::MAX_BYTES {
-        let message = format!(
-            "has {} bytes; a contract may have at most {}: put large data into files that a step fetches",
-            text.len(),
-            contract::MAX_BYTES
-        );
-        return Err(Error::Contract(vec![Violation::new("contract", message)]));
-    }
-    Ok(contract::parse(text)?)
-}
-
 impl Services {
     /// What submitting this contract would come to now.
     ///
     /// # Errors
     /// [`Error::Contract`], [`Error::Store`].
     pub async fn dry_run(&self, contract_text: &[u8]) -> Result<Preview, Error> {
-        let contract = read_contract(contract_text)?;
+        let contract = contract::parse(contract_text)?;
         let mut tx = self.store.read().await?;
         let fleet = tx.fleet().await?;
         Ok(match preview(&fleet, &contract.requires, &self.settings, tx.now()) {

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use shared::{
     InstanceId, NodeId, Nonce, Principal, RunId, Timestamp, WorkId,
     contract::Contract,
-    domain::{
-        Assigned, Attempt, Capability, Drain, Lease, Node, Policy, Run, RunState, Shape, Step, StepState,
-    },
+    domain::{Assigned, Attempt, Capability, Drain, Lease, Node, Policy, Run, RunState, Shape, Step, StepState},
 };
 
 /// A nonce that must never be seen.

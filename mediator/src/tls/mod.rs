@@ -63,12 +63,12 @@ pub enum TlsError {
 /// [`TlsError`] names the file.
 pub fn server_config(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
     let bad_cert = |source| TlsError::Certificate { path: cert.to_owned(), source };
-    let chain = CertificateDer::pem_file_iter(cert).map_err(bad_cert)?.collect::<Result<Vec<_>, _>>().map_err(bad_cert)?;
+    let chain =
+        CertificateDer::pem_file_iter(cert).map_err(bad_cert)?.collect::<Result<Vec<_>, _>>().map_err(bad_cert)?;
     if chain.is_empty() {
         return Err(TlsError::NoCertificate(cert.to_owned()));
     }
-    let key =
-        PrivateKeyDer::from_pem_file(key).map_err(|source| TlsError::Key { path: key.to_owned(), source })?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|source| TlsError::Key { path: key.to_owned(), source })?;
     // The provider is named here, so that no other crate's choice of a default one matters.
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)

@@ -145,7 +145,8 @@ fn authority(now: Timestamp) -> Result<CertifiedIssuer<'static, KeyPair>, PkiErr
 
 /// From the day before `now`, because clocks of other machines may be behind, for some years.
 fn valid(params: &mut CertificateParams, now: Timestamp, years: i16) -> Result<(), PkiError> {
-    let day = jiff::Timestamp::from_millisecond(now.millis().saturating_sub(86_400_000)).map_err(|_| PkiError::Clock)?;
+    let day =
+        jiff::Timestamp::from_millisecond(now.millis().saturating_sub(86_400_000)).map_err(|_| PkiError::Clock)?;
     let day = jiff::tz::Offset::UTC.to_datetime(day).date();
     // The 29th of February does not come every year.
     let (month, date) = (day.month().unsigned_abs(), day.day().unsigned_abs().min(28));

@@ -234,11 +234,9 @@ pub fn advert(request: &v1::AdvertiseRequest, identity: &Identity) -> Result<Adv
     if request.advert_no < 1 {
         problems.push("advert_no", "adverts of an instance count from 1");
     }
-    for (field, length) in [
-        ("replaces", request.replaces.len()),
-        ("running", request.running.len()),
-        ("finished", request.finished.len()),
-    ] {
+    for (field, length) in
+        [("replaces", request.replaces.len()), ("running", request.running.len()), ("finished", request.finished.len())]
+    {
         listed(field, length, &mut problems);
     }
     let replaces = request

@@ -120,7 +120,8 @@ fn an_advert_for_another_node_than_the_tokens_is_refused() {
 #[test]
 fn a_report_needs_a_reason_that_an_agent_may_give() {
     use v1::report_request::Outcome as Wire;
-    let not = |reason: &str| Some(Wire::NotCompleted(v1::NotCompleted { reason: reason.into(), message: "a\tb".into() }));
+    let not =
+        |reason: &str| Some(Wire::NotCompleted(v1::NotCompleted { reason: reason.into(), message: "a\tb".into() }));
     assert!(outcome(not("timeout")).is_ok());
     for bad in [not("lease_expired"), not("because"), None] {
         assert_eq!(outcome(bad).unwrap_err().kind(), Kind::Invalid);

@@ -39,7 +39,10 @@ fn reasons(fleet: &Fleet, node: &Node, now: Timestamp) -> Vec<String> {
             format!("leased by run {} for {held}", lease.run)
         } else {
             let over = age(now.since(lease.not_after));
-            format!("leased by run {} for {held}; that lease ran out {over} ago and is about to be taken back", lease.run)
+            format!(
+                "leased by run {} for {held}; that lease ran out {over} ago and is about to be taken back",
+                lease.run
+            )
         });
     }
     if node.policy.drain != Drain::None {

@@ -27,7 +27,9 @@ pub fn explain_run(fleet: &Fleet, run: &Run, settings: &Settings, now: Timestamp
         ),
         RunState::Queued => queued_summary(fleet, run, &roles, &wakes, place, now),
         RunState::Running | RunState::Verifying => running_summary(fleet, run, now),
-        RunState::Succeeded(verdict) => format!("run {} SUCCEEDED: {}{}", run.id, ended_by(run, verdict), ago(run, now)),
+        RunState::Succeeded(verdict) => {
+            format!("run {} SUCCEEDED: {}{}", run.id, ended_by(run, verdict), ago(run, now))
+        }
         RunState::Failed(verdict) => format!("run {} FAILED: {}{}", run.id, ended_by(run, verdict), ago(run, now)),
     };
     Explanation { observed_at: now, summary, roles, place, wakes, lendable: None, reasons: Vec::new() }
@@ -190,9 +192,7 @@ fn nobody(fleet: &Fleet, require: &Require, role: &RoleExplanation, now: Timesta
 
 fn running_summary(fleet: &Fleet, run: &Run, now: Timestamp) -> String {
     let claimed = run.steps.iter().filter_map(|step| match &step.state {
-        StepState::Claimed { node, at } => {
-            Some(format!("step {} on {node} for {}", step.name, age(now.since(*at))))
-        }
+        StepState::Claimed { node, at } => Some(format!("step {} on {node} for {}", step.name, age(now.since(*at)))),
         StepState::Pending
         | StepState::Waiting
         | StepState::Asked { .. }
