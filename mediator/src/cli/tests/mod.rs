@@ -1,0 +1,1 @@
+//! The commands against a mediator of the wire only.
