@@ -82,6 +82,11 @@ fn findings(file: &Path, error: &ContractError) -> Vec<Finding> {
         .collect()
 }
 
+/// The problems of one file, a line each.
+pub(crate) fn lines(file: &Path, error: &ContractError) -> Vec<String> {
+    findings(file, error).iter().map(line).collect()
+}
+
 /// `file:line:column: path: message`, as compilers write it, so that editors can jump there.
 fn line(finding: &Finding) -> String {
     let mut text = finding.file.clone();
@@ -130,10 +135,7 @@ pub(crate) fn load(io: &mut Io, file: &Path) -> Outcome<(Vec<u8>, contract::Cont
         .map_err(|failure| Failure { message: format!("{}: {}", name(file), failure.message), ..failure })?;
     match contract::parse(&text) {
         Ok(parsed) => Ok((text, parsed)),
-        Err(error) => {
-            let lines: Vec<_> = findings(file, &error).iter().map(line).collect();
-            Err(Failure::refused(format!("this contract is not valid\n{}", lines.join("\n")))
-                .advise("Nothing was sent. `mediator contract example` prints one to start from."))
-        }
+        Err(error) => Err(Failure::refused(format!("this contract is not valid\n{}", lines(file, &error).join("\n")))
+            .advise("Nothing was sent. `mediator contract example` prints one to start from.")),
     }
 }

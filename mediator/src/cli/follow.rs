@@ -19,7 +19,7 @@ use super::{
 };
 
 /// How often the Run is asked for beside the stream.
-const CHECK: Duration = Duration::from_secs(15);
+const CHECK: Duration = if cfg!(test) { Duration::from_millis(100) } else { Duration::from_secs(15) };
 
 /// What wants to hear of every change.
 pub(crate) trait Watcher {
@@ -109,6 +109,7 @@ async fn connection(
     check.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let (detail, over) = tokio::select! {
+            biased;
             message = stream.message() => match message {
                 Ok(Some(detail)) => (detail, false),
                 // The stream's end means nothing by itself: what counts is what the Run says.
@@ -134,6 +135,7 @@ async fn connection(
             return Ok(Err(Status::unavailable("the mediator ended the stream")));
         }
         pace.reset();
+        check.reset();
     }
 }
 

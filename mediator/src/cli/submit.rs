@@ -18,7 +18,7 @@ use super::{
 };
 
 /// How long a submit without `--timeout` is sent again: long enough for a restart when the caller waits anyway.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 const PATIENCE_OF_WAIT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn submit(client: &Client, io: &mut Io, format: Format, args: Submit) -> Outcome {
