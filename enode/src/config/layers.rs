@@ -13,25 +13,25 @@ use crate::files;
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Flags {
     /// Name of this machine in the fleet
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Text for people beside the name
-    #[arg(long, global = true, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,
     /// Where the mediator listens, http://HOST:PORT or https://HOST:PORT
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, value_name = "URL")]
     pub mediator: Option<String>,
     /// File that holds the token of this node
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub token_file: Option<String>,
     /// PEM file of the authority that signed the mediator's certificate
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub ca_file: Option<String>,
     /// Folder for spool, workspaces and identity
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, value_name = "DIR")]
     pub state_dir: Option<String>,
     /// How many nodes this machine is
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, value_name = "N")]
     pub slots: Option<String>,
 }
 
