@@ -79,6 +79,9 @@ pub enum Error {
     /// The database did not answer, or failed.
     #[error("the store could not be used; the same request may be sent again")]
     Store(#[source] Arc<StoreError>),
+    /// The room for files failed, or refused.
+    #[error("{0}")]
+    Record(RecordError),
     /// The mediator is about to stop.
     #[error("the mediator is stopping; send the same request again")]
     Stopping,

@@ -8,7 +8,7 @@ use shared::{
     domain::{Shape, Submit, Submitted},
 };
 
-use super::{Services, preview::read_contract};
+use super::Services;
 use crate::{clock, error::Error};
 
 /// A contract as it came in.
@@ -51,7 +51,8 @@ impl Services {
 async fn parse(text: Vec<u8>) -> Result<Contract, Error> {
     const SMALL: usize = 16 * 1024;
     if text.len() <= SMALL {
-        return read_contract(&text);
+        return Ok(contract::parse(&text)?);
     }
-    tokio::task::spawn_blocking(move || read_contract(&text)).await.map_err(|_| Error::Stopping)?
+    let parsed = tokio::task::spawn_blocking(move || contract::parse(&text)).await;
+    Ok(parsed.map_err(|_| Error::Stopping)??)
 }

@@ -10,6 +10,7 @@ use shared::{
 
 use crate::{
     service::{
+        advert::Advertised,
         explain::{Explanation, RoleExplanation},
         observe::{CurrentView, LeaseView, NodeView, Page, RunDetail, RunView, StepView, VerdictView},
     },
