@@ -1,1 +1,3 @@
-//! What mediator and agents are made of comes with the next commits.
+//! What tests of the whole system share. It knows neither mediator nor agent, so that both can use it.
+
+pub mod postgres;
