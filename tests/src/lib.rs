@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod mediator;
+pub mod postgres;
 pub mod wait;
 
 pub use agent::{Agent, AgentOptions};
