@@ -11,7 +11,10 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::wait::{wait_for, wait_until};
+use crate::{
+    postgres::Database,
+    wait::{wait_for, wait_until},
+};
 
 /// Which store a mediator runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +82,8 @@ pub struct Mediator {
     /// `127.0.0.1:PORT`
     pub address: String,
     database: String,
+    // Held so that it lives as long as the mediator that uses it.
+    _postgres: Option<Database>,
     extra: Vec<(String, String)>,
     child: Option<Child>,
 }
@@ -94,14 +99,17 @@ impl Mediator {
     #[must_use]
     pub fn start_with(engine: Engine, extra: &[(&str, &str)]) -> Self {
         let home = tempfile::tempdir().expect("a temporary directory");
-        let database = match engine {
-            Engine::Sqlite => format!("sqlite:{}", home.path().join("mediator.db").display()),
-            Engine::Postgres => crate::postgres::fresh_database(),
+        let (database, postgres) = match engine {
+            Engine::Sqlite => (format!("sqlite:{}", home.path().join("mediator.db").display()), None),
+            Engine::Postgres => {
+                let database = Database::fresh().unwrap_or_else(|error| panic!("PostgreSQL: {error:#}"));
+                (database.url(), Some(database))
+            }
         };
         // Free now, and nobody else on this machine is likely to take it in the next moment.
         let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port").port();
         let extra = extra.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let mut mediator = Self { home, address: format!("127.0.0.1:{port}"), database, extra, child: None };
+        let mut mediator = Self { home, address: format!("127.0.0.1:{port}"), database, _postgres: postgres, extra, child: None };
         mediator.restart();
         mediator
     }
