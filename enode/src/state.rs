@@ -1,7 +1,105 @@
-//! The picture that `enode status` shows.
+//! The agent as a whole: its nodes, whether it was told to stop, and the picture that `enode status` shows.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use serde::{Deserialize, Serialize};
 use shared::{InstanceId, NodeId, RunId, StepName, Timestamp, domain::Drain};
+use tokio::sync::watch;
+
+use crate::session::node::Node;
+
+/// How far the agent has been told to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// It works.
+    Working,
+    /// What runs may end.
+    Stopping,
+    /// Nothing may run any more.
+    Killing,
+    /// The last adverts say goodbye.
+    Goodbye,
+}
+
+/// Shared by all parts of the agent.
+#[derive(Debug)]
+pub struct AgentState {
+    name: String,
+    nodes: Vec<Arc<Node>>,
+    stage: watch::Sender<Stage>,
+    connected: AtomicBool,
+    mediator: Mutex<String>,
+}
+
+impl AgentState {
+    /// An agent with these nodes.
+    #[must_use]
+    pub fn new(name: &str, nodes: Vec<Arc<Node>>) -> Arc<Self> {
+        Arc::new(Self {
+            name: name.to_owned(),
+            nodes,
+            stage: watch::Sender::new(Stage::Working),
+            connected: AtomicBool::new(false),
+            mediator: Mutex::new(String::new()),
+        })
+    }
+
+    /// Its nodes.
+    #[must_use]
+    pub fn nodes(&self) -> &[Arc<Node>] {
+        &self.nodes
+    }
+
+    /// How far it was told to stop.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        *self.stage.borrow()
+    }
+
+    /// Follows the stage.
+    #[must_use]
+    pub fn stages(&self) -> watch::Receiver<Stage> {
+        self.stage.subscribe()
+    }
+
+    /// Goes on to a later stage, never back; every node adverts it at once.
+    pub fn enter(&self, stage: Stage) {
+        let changed = self.stage.send_if_modified(|now| {
+            let later = stage > *now;
+            *now = stage.max(*now);
+            later
+        });
+        if changed {
+            self.nodes.iter().for_each(|node| node.advert_now.notify_one());
+        }
+    }
+
+    /// Whether the last advert was answered, and by whom.
+    pub fn heard(&self, mediator: &str, answered: bool) {
+        self.connected.store(answered, Ordering::Relaxed);
+        let mut name = self.mediator.lock().unwrap_or_else(PoisonError::into_inner);
+        if *name != mediator {
+            mediator.clone_into(&mut name);
+        }
+    }
+
+    /// The picture now.
+    #[must_use]
+    pub fn status(&self) -> AgentStatus {
+        AgentStatus {
+            name: self.name.clone(),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            mediator: self.mediator.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            connected: self.connected.load(Ordering::Relaxed),
+            stopping: self.stage() > Stage::Working,
+            nodes: self.nodes.iter().map(|node| node.status()).collect(),
+        }
+    }
+}
 
 /// What the status socket answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

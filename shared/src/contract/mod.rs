@@ -1,20 +1,29 @@
 //! The contract: what a Run needs and does, as its submitter wrote it.
 //!
-//! [`parse()`] turns YAML or JSON into a validated [`Contract`]; there is no other way to one from outside.
-//! The grammar is complete; a part that the fleet cannot execute yet is refused by [`validate`] with
-//! `not supported yet`, so that nothing written is ever ignored.
+//! [`parse()`] turns YAML or JSON into a validated [`Contract`]; there is no other way to one from outside:
+//! `tree` reads values that know where they stand, `decode` makes the types below of them, `validate` holds the
+//! rules that types cannot say. The grammar is complete; a part that the fleet cannot execute yet is refused
+//! with `not supported yet`, so that nothing written is ever ignored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Duration, RoleName, RunId, StepName, WorkId};
 
+mod decode;
+mod expand;
 mod parse;
+mod problem;
+mod schema;
+mod tree;
 mod validate;
 
-pub use parse::{ContractError, Problem, parse, schema};
+pub use expand::{AGENT_NAMES, ExpandError, expand, is_env_name, resolve};
+pub use parse::{canonical_json, contract_hash, parse};
+pub use problem::{ContractError, Problem};
+pub use schema::{example, schema};
 
 /// Largest contract accepted, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -22,6 +31,33 @@ pub const MAX_BYTES: usize = 1 << 20;
 pub const MAX_STEPS: usize = 1_000;
 /// Most roles in one contract.
 pub const MAX_ROLES: usize = 64;
+/// Most nodes of one role.
+pub const MAX_COUNT: u32 = 1_000;
+/// Most names in one `out` or `in.from`.
+pub const MAX_FILES: usize = 1_000;
+
+/// Keys of the document.
+const CONTRACT_KEYS: &[&str] =
+    &["run_id", "work", "env", "requires", "steps", "success_when", "on_lost", "on_drain", "when_unmatched"];
+/// Keys of a step.
+const STEP_KEYS: &[&str] = &[
+    "id",
+    "uses",
+    "run",
+    "agent",
+    "acquire",
+    "ask",
+    "needs",
+    "env",
+    "in",
+    "out",
+    "timeout",
+    "release",
+    "dispatch",
+    "loop",
+    "max_attempts",
+    "keep",
+];
 
 /// A contract that was parsed and validated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -369,20 +405,29 @@ impl Contract {
         Some((crate::Seq::try_from(at).ok()?, &self.steps[at]))
     }
 
-    /// For each step the positions of the steps it needs, defaults filled in.
+    /// Every step's position by its name. For more than one look-up.
+    #[must_use]
+    pub fn index(&self) -> HashMap<&StepName, crate::Seq> {
+        self.steps.iter().map(|step| &step.id).zip(0..).collect()
+    }
+
+    /// For each step the positions of the steps it needs, defaults filled in. Names that are not there are left out.
     #[must_use]
     pub fn needs(&self) -> Vec<Vec<crate::Seq>> {
-        let seq = |name: &StepName| self.step(name).map(|(seq, _)| seq);
-        let dispatcher = |name: &StepName| {
-            self.steps.iter().find(|step| step.dispatch.as_ref().is_some_and(|fork| fork.to.contains(name)))
-        };
+        let index = self.index();
+        // The first fork that leads to a step; validation has seen to it that there is no second.
+        let mut forked_by: HashMap<&StepName, crate::Seq> = HashMap::new();
+        for (step, at) in self.steps.iter().zip(0..) {
+            for target in step.dispatch.iter().flat_map(|fork| &fork.to) {
+                forked_by.entry(target).or_insert(at);
+            }
+        }
         self.steps
             .iter()
-            .enumerate()
-            .map(|(at, step)| match (&step.needs, dispatcher(&step.id)) {
-                (Some(names), _) => names.iter().filter_map(seq).collect(),
-                (None, Some(fork)) => seq(&fork.id).into_iter().collect(),
-                (None, None) => at.checked_sub(1).and_then(|at| crate::Seq::try_from(at).ok()).into_iter().collect(),
+            .zip(0u32..)
+            .map(|(step, at)| match &step.needs {
+                Some(names) => names.iter().filter_map(|name| index.get(name).copied()).collect(),
+                None => forked_by.get(&step.id).copied().or_else(|| at.checked_sub(1)).into_iter().collect(),
             })
             .collect()
     }
