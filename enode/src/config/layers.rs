@@ -38,8 +38,9 @@ pub struct Flags {
     pub slots: Option<String>,
 }
 
-/// All places that configuration is read from.
-#[derive(Debug, Clone, Default)]
+/// All places that configuration is read from. No `Debug`: the environment may hold the token.
+#[derive(Clone, Default)]
+#[expect(missing_debug_implementations, reason = "it would show secrets")]
 pub struct Layers {
     /// Files in rising order; those that do not exist are skipped.
     pub files: Vec<PathBuf>,
