@@ -1,1 +1,216 @@
-//! Filled by the next commits.
+//! The store: what the fleet rests on, on disk, in SQLite or PostgreSQL.
+//!
+//! It owns the schema, the SQL and the meaning of the engines' error codes, and maps rows to the domain's types
+//! and back without loss. It decides nothing: [`FleetTx`] loads what commands need and writes what they
+//! changed, [`ReadTx`] is a snapshot for whoever only looks, and what concerns one row (artifacts, tokens, the
+//! Record's outbox) is a compare-and-set of its own on [`Store`].
+//!
+//! Lock order: the fleet's lock, then rows of `nodes`, then rows of `leases`. A task that holds a [`FleetTx`]
+//! must not call a writing method of [`Store`]: on SQLite there is one writing connection, and it has it.
+//!
+//! A row that cannot be read is left out, counted in `mediator_store_corrupt_rows_total` and logged with its
+//! key; it never blocks the others.
+
+mod artifact;
+mod batch;
+mod error;
+mod event;
+mod fleet_tx;
+mod lease;
+mod list;
+mod load;
+mod migrate;
+mod node;
+mod postgres;
+mod queue;
+mod read_tx;
+mod row;
+mod run;
+mod seal;
+mod sql;
+mod sqlite;
+mod step;
+mod sync;
+mod token;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
+
+use shared::Timestamp;
+
+use self::sql::{Auto, Conn, Query, Tx};
+pub use self::{
+    artifact::{ArtifactRow, Fence},
+    error::{ErrorKind, Outage, StoreError},
+    event::EventRow,
+    fleet_tx::FleetTx,
+    list::{CurrentStep, RunFilter, RunRow},
+    read_tx::ReadTx,
+    token::TokenRow,
+};
+use crate::clock::Clock;
+
+/// A database of either engine.
+#[derive(Debug, Clone)]
+enum Engine {
+    Sqlite(sqlite::Pools),
+    Postgres(postgres::Pools),
+}
+
+/// The store. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    engine: Engine,
+    clock: Clock,
+    /// When the fleet's writer has last brought its memory up to date.
+    synced_at: Arc<AtomicI64>,
+}
+
+const LATEST: Query = Query::both(
+    "clock.latest",
+    "SELECT (SELECT max(seen_at) FROM nodes) AS seen_at, reaped_at FROM fleet WHERE one = 1",
+);
+
+impl Store {
+    /// Opens `sqlite:PATH` or `postgres://…`, creates the file where there is none, and brings the schema to
+    /// where this program needs it. On SQLite the clock is raised to at least every time stored by a clock.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn open(url: &str, clock: Clock) -> Result<Self, StoreError> {
+        let engine = match url.split_once(':') {
+            Some(("sqlite", path)) if !path.is_empty() => {
+                Engine::Sqlite(sqlite::open(path.strip_prefix("//").unwrap_or(path)).await?)
+            }
+            Some(("postgres" | "postgresql", _)) => Engine::Postgres(postgres::open(url).await?),
+            Some(_) | None => {
+                return Err(StoreError::Config {
+                    url: postgres::redacted(url),
+                    why: "write sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE".to_owned(),
+                });
+            }
+        };
+        migrate::migrate(&engine).await?;
+        let store = Self { engine, clock, synced_at: Arc::new(AtomicI64::new(i64::MAX)) };
+        if matches!(store.engine, Engine::Sqlite(_)) {
+            store.raise_clock().await?;
+        }
+        Ok(store)
+    }
+
+    /// The clock must not be behind what it has stored before.
+    async fn raise_clock(&self) -> Result<(), StoreError> {
+        let Some(row) = self.engine.read().await?.one(&LATEST, &[]).await? else { return Ok(()) };
+        for column in ["seen_at", "reaped_at"] {
+            if let Some(at) = row.maybe_at(column).map_err(|bad| bad.of("fleet", 1))? {
+                self.clock.raise_to(at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a transaction that holds the fleet's lock.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when the lock does not come free in time, or there is no database.
+    pub async fn begin_fleet(&self) -> Result<FleetTx, StoreError> {
+        FleetTx::begin(self).await
+    }
+
+    /// Begins a snapshot.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when there is no database.
+    pub async fn read(&self) -> Result<ReadTx, StoreError> {
+        ReadTx::begin(self).await
+    }
+
+    fn synced_at(&self, now: Timestamp) -> Timestamp {
+        // Before the first time there is nothing that could have been missed: everything was just loaded.
+        Timestamp::from_millis(self.synced_at.load(Ordering::Relaxed).min(now.millis()))
+    }
+
+    fn note_synced(&self, now: Timestamp) {
+        self.synced_at.store(now.millis(), Ordering::Relaxed);
+    }
+}
+
+impl Engine {
+    /// Lock first.
+    async fn begin_fleet(&self) -> Result<Tx, StoreError> {
+        const NAME: &str = "fleet.begin";
+        let mut tx = match self {
+            Self::Sqlite(pools) => {
+                pools.check_file(NAME)?;
+                let begun = pools.write.begin_with(sqlite::BEGIN_FLEET).await;
+                Conn::Sqlite(begun.map_err(|source| StoreError::of(NAME, source, sqlite::verdict))?)
+            }
+            Self::Postgres(pools) => {
+                let begun = pools.write.begin_with(postgres::BEGIN_FLEET).await;
+                Conn::Postgres(begun.map_err(|source| StoreError::of(NAME, source, postgres::verdict))?)
+            }
+        };
+        fleet_tx::lock(&mut tx).await?;
+        Ok(tx)
+    }
+
+    async fn begin_read(&self) -> Result<Tx, StoreError> {
+        const NAME: &str = "read.begin";
+        Ok(match self {
+            Self::Sqlite(pools) => {
+                pools.check_file(NAME)?;
+                let begun = pools.read.begin_with(sqlite::BEGIN_READ).await;
+                Conn::Sqlite(begun.map_err(|source| StoreError::of(NAME, source, sqlite::verdict))?)
+            }
+            Self::Postgres(pools) => {
+                let begun = pools.others.begin_with(postgres::BEGIN_READ).await;
+                Conn::Postgres(begun.map_err(|source| StoreError::of(NAME, source, postgres::verdict))?)
+            }
+        })
+    }
+
+    /// For one statement that writes. Beside the fleet's writer on PostgreSQL, in its turn on SQLite.
+    async fn write(&self) -> Result<Auto, StoreError> {
+        const NAME: &str = "write.acquire";
+        Ok(match self {
+            Self::Sqlite(pools) => {
+                pools.check_file(NAME)?;
+                let conn = pools.write.acquire().await;
+                Conn::Sqlite(conn.map_err(|source| StoreError::of(NAME, source, sqlite::verdict))?)
+            }
+            Self::Postgres(_) => self.read().await?,
+        })
+    }
+
+    /// For one statement that reads.
+    async fn read(&self) -> Result<Auto, StoreError> {
+        const NAME: &str = "read.acquire";
+        Ok(match self {
+            Self::Sqlite(pools) => {
+                pools.check_file(NAME)?;
+                let conn = pools.read.acquire().await;
+                Conn::Sqlite(conn.map_err(|source| StoreError::of(NAME, source, sqlite::verdict))?)
+            }
+            Self::Postgres(pools) => {
+                let conn = pools.others.acquire().await;
+                Conn::Postgres(conn.map_err(|source| StoreError::of(NAME, source, postgres::verdict))?)
+            }
+        })
+    }
+}
+
+/// SHA-256, hex.
+fn digest(text: &str) -> String {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Counts and logs a row that cannot be read.
+fn quarantine(error: &StoreError) {
+    if let StoreError::Corrupt { table, .. } = error {
+        metrics::counter!("mediator_store_corrupt_rows_total", "table" => *table).increment(1);
+    }
+    tracing::error!(%error, "a stored row cannot be read and is left out");
+}

@@ -75,13 +75,7 @@ impl Decoder<'_, '_> {
         let count = self.optional(&fields, "count", Self::number);
         let attrs = self.or_default(&fields, "attrs", |it, node, path| it.dict(node, path, Self::attr_match));
         let apart = self.or_default(&fields, "apart", Self::flag);
-        Some(Require {
-            role: role?,
-            capability: capability?,
-            count: count?.unwrap_or(1),
-            attrs: attrs?,
-            apart: apart?,
-        })
+        Some(Require { role: role?, capability: capability?, count: count?.unwrap_or(1), attrs: attrs?, apart: apart? })
     }
 
     fn attr_match(&mut self, node: &Node, path: &Path<'_>) -> Read<AttrMatch> {

@@ -37,17 +37,8 @@ pub const MAX_COUNT: u32 = 1_000;
 pub const MAX_FILES: usize = 1_000;
 
 /// Keys of the document.
-const CONTRACT_KEYS: &[&str] = &[
-    "run_id",
-    "work",
-    "env",
-    "requires",
-    "steps",
-    "success_when",
-    "on_lost",
-    "on_drain",
-    "when_unmatched",
-];
+const CONTRACT_KEYS: &[&str] =
+    &["run_id", "work", "env", "requires", "steps", "success_when", "on_lost", "on_drain", "when_unmatched"];
 /// Keys of a step.
 const STEP_KEYS: &[&str] = &[
     "id",

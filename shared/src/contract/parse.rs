@@ -47,7 +47,8 @@ fn read_text(text: &[u8]) -> Result<&str, Problem> {
     std::str::from_utf8(text).map_err(|error| {
         let good = &text[..error.valid_up_to()];
         let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
-        let column = good.iter().rev().take_while(|byte| **byte != b'\n').filter(|byte| **byte & 0xc0 != 0x80).count() + 1;
+        let column =
+            good.iter().rev().take_while(|byte| **byte != b'\n').filter(|byte| **byte & 0xc0 != 0x80).count() + 1;
         Problem {
             path: String::new(),
             position: Some((line as u64, column as u64)),

@@ -5,7 +5,7 @@
 //! author did not write: [`super::decode`] decides, and says what to write instead.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::{Error, budget::BudgetBreach, DuplicateKeyPolicy, Location, NonFiniteFloatPolicy, Spanned};
+use serde_saphyr::{DuplicateKeyPolicy, Error, Location, NonFiniteFloatPolicy, Spanned, budget::BudgetBreach};
 
 use super::{MAX_BYTES, Problem};
 
@@ -160,6 +160,7 @@ fn parse(text: &str) -> Result<Node, Problem> {
 /// The parser's words, where they speak to the author of a contract; ours, where they speak to a programmer.
 fn problem(error: &Error, position: Option<(u64, u64)>) -> Problem {
     let message = match error {
+        Error::AliasError { error, .. } => return problem(error, position),
         Error::NullIntoString { .. } => "an empty key or null cannot be a key; write it in quotes".to_owned(),
         Error::Budget { breach: BudgetBreach::Documents { .. }, .. } => {
             "a second document starts here; a contract is one document".to_owned()

@@ -86,6 +86,13 @@ impl Queue {
         self.line.iter().map(|(place, queued)| (*place, queued))
     }
 
+    /// The shape with this hash, while somebody of it waits. For loading only.
+    #[must_use]
+    pub fn shape(&self, hash: &str) -> Option<Shape> {
+        let (hash, (requires, _)) = self.shapes.get_key_value(hash)?;
+        Some(Shape { hash: hash.clone(), requires: requires.clone() })
+    }
+
     /// How many wait.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -69,22 +69,29 @@ fn check_name(name: &str) -> Result<(), &'static str> {
 /// `FILE` of some step before this one, or `STEP/FILE` of that one.
 fn check_input(graph: &Graph<'_>, makers: &HashMap<&str, Vec<usize>>, at: usize, from: &str) -> Result<(), String> {
     let id = graph.name(at);
-    let (of, file) = match from.split_once('/').and_then(|(step, file)| Some((*graph.index.get(step)?, file)))
-    {
+    let (of, file) = match from.split_once('/').and_then(|(step, file)| Some((*graph.index.get(step)?, file))) {
         Some((step, file)) => (Some(step), file),
         None => (None, from),
     };
+    // In the order of the steps.
     let made = makers.get(file).map(Vec::as_slice).unwrap_or_default();
-    let of_it = |maker: &&usize| of.is_none_or(|step| step == **maker);
-    let Some(maker) = made.iter().find(of_it) else {
+    let made = match of {
+        Some(step) => made.binary_search(&step).map_or(&[][..], |found| &made[found..=found]),
+        None => made,
+    };
+    let Some(maker) = made.first() else {
         return Err(match of {
             Some(step) => format!("step {} has no {:?} in its `out`", graph.name(step), cut(file)),
             None => format!("no step has {:?} in its `out`; write FILE or STEP/FILE", cut(file)),
         });
     };
-    if made.iter().filter(of_it).any(|maker| graph.waits(at, *maker)) {
+    if made.iter().any(|maker| graph.waits(at, *maker)) {
         return Ok(());
     }
     let maker = graph.name(*maker);
-    Err(format!("{:?} is made by step {maker}, for which {id} does not wait; let {id} need {maker}", cut(file)))
+    let from = cut(from);
+    if maker == id {
+        return Err(format!("{from:?} is made by this step itself; inputs come from steps that it needs"));
+    }
+    Err(format!("{from:?} is made by step {maker}, for which {id} does not wait; let {id} need {maker}"))
 }

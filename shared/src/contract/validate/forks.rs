@@ -61,8 +61,10 @@ fn check_targets(
             }
             Some(target) => match forked_by.insert(*target, at) {
                 Some(other) => {
-                    let message =
-                        format!("step {name} is a target of step {} already; one fork decides on a step", graph.name(other));
+                    let message = format!(
+                        "step {name} is a target of step {} already; one fork decides on a step",
+                        graph.name(other)
+                    );
                     problems.add(&path, message);
                 }
                 None => targets.push((to_at, *target)),
@@ -106,11 +108,16 @@ pub(super) fn skipped_by_pick(graph: &Graph<'_>, fork: usize, targets: &[usize])
     let position: HashMap<usize, usize> = targets.iter().enumerate().map(|(pick, target)| (*target, pick)).collect();
     let mut skipped: Vec<Set> = Vec::with_capacity(graph.needs.len());
     for (at, needs) in graph.needs.iter().enumerate() {
-        // A step is skipped when all that it needs is; what runs beside the fork is not touched by it.
+        // A step is skipped when all that it needs is; what runs before or beside the fork is not touched by it.
         let mut set = match needs.split_first() {
             Some((first, rest)) if at > fork => {
                 let mut set = skipped[*first].clone();
-                rest.iter().for_each(|need| set.keep(&skipped[*need]));
+                for need in rest {
+                    if set.is_empty() {
+                        break;
+                    }
+                    set.keep(&skipped[*need]);
+                }
                 set
             }
             _ => none.clone(),

@@ -16,8 +16,8 @@ impl Set {
     pub(super) fn insert(&mut self, at: usize) {
         self.0[at / 64] |= 1 << (at % 64);
     }
-    pub(super) fn remove(&mut self, at: usize) {
-        self.0[at / 64] &= !(1 << (at % 64));
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|bits| *bits == 0)
     }
     pub(super) fn has(&self, at: usize) -> bool {
         self.0[at / 64] & (1 << (at % 64)) != 0
@@ -61,8 +61,11 @@ impl<'c> Graph<'c> {
             .collect();
         check_needs(contract, &index, &all, problems);
         // From here on only needs that point back count: what is wrong has been told.
-        let needs: Vec<Vec<usize>> =
-            all.into_iter().enumerate().map(|(at, needs)| needs.into_iter().filter(|need| *need < at).collect()).collect();
+        let needs: Vec<Vec<usize>> = all
+            .into_iter()
+            .enumerate()
+            .map(|(at, needs)| needs.into_iter().filter(|need| *need < at).collect())
+            .collect();
         let mut before: Vec<Set> = Vec::with_capacity(needs.len());
         for own in &needs {
             let mut set = Set::empty(needs.len());
@@ -85,12 +88,7 @@ impl<'c> Graph<'c> {
     }
 }
 
-fn check_needs(
-    contract: &Contract,
-    index: &HashMap<&str, usize>,
-    all: &[Vec<usize>],
-    problems: &mut Problems<'_>,
-) {
+fn check_needs(contract: &Contract, index: &HashMap<&str, usize>, all: &[Vec<usize>], problems: &mut Problems<'_>) {
     let mut searched = 0;
     for (at, step) in contract.steps.iter().enumerate() {
         let mut seen = HashSet::new();
@@ -107,13 +105,16 @@ fn check_needs(
                 Some(found) if *found > at => {
                     searched += 1;
                     let cycle = if searched <= MOST_CYCLES { find_path(all, *found, at) } else { None };
-                    problems.add(&path, match cycle {
-                        Some(cycle) => {
-                            let names: Vec<&str> = cycle.iter().map(|at| contract.steps[*at].id.as_str()).collect();
-                            format!("step {id} would wait for itself: {id} needs {}", names.join(", which needs "))
-                        }
-                        None => format!("step {id} needs {need}, which comes later; move {need} before {id}"),
-                    });
+                    problems.add(
+                        &path,
+                        match cycle {
+                            Some(cycle) => {
+                                let names: Vec<&str> = cycle.iter().map(|at| contract.steps[*at].id.as_str()).collect();
+                                format!("step {id} would wait for itself: {id} needs {}", names.join(", which needs "))
+                            }
+                            None => format!("step {id} needs {need}, which comes later; move {need} before {id}"),
+                        },
+                    );
                 }
                 Some(_) => {}
             }

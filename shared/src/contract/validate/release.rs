@@ -1,10 +1,6 @@
 //! `release`: a role is given back only when nothing can use it any more.
 
-use super::{
-    Problems, Seg,
-    forks::skipped_by_pick,
-    graph::Graph,
-};
+use super::{Problems, Seg, forks::skipped_by_pick, graph::Graph};
 
 /// A step that gives a role back, and one that could still use it.
 struct Conflict {
@@ -23,8 +19,12 @@ pub(super) fn check(graph: &Graph<'_>, problems: &mut Problems<'_>) {
     // Two branches of one fork never both run.
     for (fork, step) in graph.contract.steps.iter().enumerate() {
         let Some(dispatch) = &step.dispatch else { continue };
-        let targets: Vec<usize> =
-            dispatch.to.iter().filter_map(|name| graph.index.get(name.as_str()).copied()).filter(|at| *at > fork).collect();
+        let targets: Vec<usize> = dispatch
+            .to
+            .iter()
+            .filter_map(|name| graph.index.get(name.as_str()).copied())
+            .filter(|at| *at > fork)
+            .collect();
         let skipped = skipped_by_pick(graph, fork, &targets);
         conflicts.retain(|it| {
             let (giver, user) = (&skipped[it.release.0], &skipped[it.user]);

@@ -51,7 +51,8 @@ pub(super) fn check(contract: &Contract, problems: &mut Problems<'_>) {
                 None => problems.add(&path, unknown_role(&uses.role, contract)),
                 Some(count) if uses.index >= *count => {
                     let role = &uses.role;
-                    let message = format!("role {role} has {count} node(s), {role}[0] to {role}[{}]", count.max(&1) - 1);
+                    let message =
+                        format!("role {role} has {count} node(s), {role}[0] to {role}[{}]", count.max(&1) - 1);
                     problems.add(&path, message);
                 }
                 Some(_) => {}
@@ -86,7 +87,9 @@ fn check_kind(contract: &Contract, at: usize, problems: &mut Problems<'_>) {
     match kinds.as_slice() {
         [] => problems.add(&path, "a step does one thing; write `run: [PROGRAM, ARGUMENT, ...]`"),
         [_] => {}
-        several => problems.add(&path, format!("a step does exactly one thing, but this one has {}", several.join(" and "))),
+        several => {
+            problems.add(&path, format!("a step does exactly one thing, but this one has {}", several.join(" and ")))
+        }
     }
     let run = [path[0], path[1], Seg::Key("run")];
     match step.run.as_deref() {

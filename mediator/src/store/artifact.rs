@@ -1,0 +1,116 @@
+//! Rows of `artifacts`, and the fence that every write of a node passes.
+
+use shared::{NodeId, Nonce, RunId, Seq};
+
+use super::{
+    error::StoreError,
+    row::{Bad, Row},
+    sql::{Query, Value},
+};
+
+/// What a node says it writes for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fence {
+    /// The Run.
+    pub run: RunId,
+    /// The step.
+    pub seq: Seq,
+    /// The execution.
+    pub attempt: u32,
+    /// The node.
+    pub node: NodeId,
+    /// The permit.
+    pub nonce: Nonce,
+}
+
+/// One file that a step left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArtifactRow {
+    /// Of which step.
+    pub seq: Seq,
+    /// Of which execution.
+    pub attempt: u32,
+    /// Its name.
+    pub name: String,
+    /// SHA-256 of its bytes, hex.
+    pub sha256: String,
+    /// Their number.
+    pub size: u64,
+}
+
+pub(super) const OF_RUN: Query = Query::both(
+    "artifacts.of_run",
+    "SELECT seq, attempt, name, sha256, size FROM artifacts WHERE run_id = $1 ORDER BY seq, attempt, name",
+);
+
+/// The present lease has this nonce and holds, and this very attempt was claimed under it. $1 to $5 are the
+/// fence, `NOW` the authority's clock.
+macro_rules! fenced {
+    ($now:literal) => {
+        concat!(
+            "EXISTS (SELECT 1 FROM leases l WHERE l.node_id = $4 AND l.run_id = $1 AND l.nonce = $5 ",
+            "AND l.not_after > ",
+            $now,
+            ") AND EXISTS (SELECT 1 FROM attempts a WHERE a.run_id = $1 AND a.seq = $2 AND a.attempt = $3 ",
+            "AND a.node_id = $4 AND a.nonce = $5"
+        )
+    };
+}
+
+/// $6 is now, where the mediator's clock is the authority (SQLite); PostgreSQL asks its own.
+pub(super) const HOLDS: Query = Query::each(
+    "leases.holds",
+    concat!("SELECT 1 AS n WHERE ", fenced!("$6"), ")"),
+    concat!(
+        "SELECT 1 AS n WHERE $6::BIGINT IS NOT NULL AND ",
+        fenced!("CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)"),
+        ")"
+    ),
+);
+
+/// What was reported is not changed any more; the same file may be sent again.
+macro_rules! put {
+    ($before:literal, $now:literal) => {
+        concat!(
+            "INSERT INTO artifacts (run_id, seq, attempt, name, sha256, size) ",
+            "SELECT $1, $2, $3, $7, $8, $9 WHERE ",
+            $before,
+            fenced!($now),
+            " AND (a.answer IS NULL OR EXISTS (SELECT 1 FROM artifacts f WHERE f.run_id = $1 AND f.seq = $2 ",
+            "AND f.attempt = $3 AND f.name = $7 AND f.sha256 = $8))) ",
+            "ON CONFLICT (run_id, seq, attempt, name) DO UPDATE SET sha256 = excluded.sha256, size = excluded.size"
+        )
+    };
+}
+pub(super) const PUT: Query = Query::each(
+    "artifacts.put",
+    put!("", "$6"),
+    put!("$6::BIGINT IS NOT NULL AND ", "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)"),
+);
+
+impl Fence {
+    /// $1 to $6.
+    pub(super) fn values(&self, now: shared::Timestamp) -> Vec<Value> {
+        vec![
+            Value::show(&self.run),
+            Value::int(self.seq),
+            Value::int(self.attempt),
+            Value::show(&self.node),
+            Value::text(self.nonce.reveal()),
+            Value::at(now),
+        ]
+    }
+}
+
+pub(super) fn read(row: &Row, of: &RunId) -> Result<ArtifactRow, StoreError> {
+    let decode = || -> Result<ArtifactRow, Bad> {
+        Ok(ArtifactRow {
+            seq: row.number("seq")?,
+            attempt: row.number("attempt")?,
+            name: row.text("name")?.to_owned(),
+            sha256: row.text("sha256")?.to_owned(),
+            size: row.number("size")?,
+        })
+    };
+    decode().map_err(|bad| bad.of("artifacts", of))
+}

@@ -1,0 +1,118 @@
+//! Brings the schema to where this program needs it.
+//!
+//! The scripts are part of the program. Each is applied in a transaction of its own, under the fleet lock, and
+//! noted in `schema_migrations`. A database that a newer program has used is refused before anything is done
+//! to it; a script that fails leaves everything as it was before that script.
+
+use super::{
+    Engine,
+    error::StoreError,
+    sql::{Conn, Query, Tx, Value},
+};
+
+struct Migration {
+    version: i64,
+    name: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+}
+
+macro_rules! migrations {
+    ($($version:literal $name:literal),* $(,)?) => {
+        &[$(Migration {
+            version: $version,
+            name: $name,
+            sqlite: include_str!(concat!("../../../migrations/sqlite/", $name, ".sql")),
+            postgres: include_str!(concat!("../../../migrations/postgres/", $name, ".sql")),
+        }),*]
+    };
+}
+
+const MIGRATIONS: &[Migration] = migrations![1 "0001_fleet"];
+
+const HAS_TABLE: Query = Query::each(
+    "migrations.known",
+    // Each engine has a catalogue of its own.
+    "SELECT count(*) AS n FROM sqlite_schema WHERE type = 'table' AND name = 'schema_migrations'",
+    "SELECT count(*) AS n FROM pg_catalog.pg_class WHERE relkind = 'r' AND relname = 'schema_migrations' \
+     AND pg_catalog.pg_table_is_visible(oid)",
+);
+const CREATE_TABLE: Query = Query::both(
+    "migrations.create",
+    "CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY NOT NULL, name TEXT NOT NULL)",
+);
+const APPLIED: Query =
+    Query::both("migrations.applied", "SELECT version, name FROM schema_migrations ORDER BY version");
+const NOTE: Query = Query::both("migrations.note", "INSERT INTO schema_migrations (version, name) VALUES ($1, $2)");
+
+/// Applies what is missing.
+pub(super) async fn migrate(engine: &Engine) -> Result<(), StoreError> {
+    loop {
+        let mut tx = engine.begin_fleet().await?;
+        let applied = applied(&mut tx).await?;
+        let Some(next) = MIGRATIONS.get(applied) else { return Ok(()) };
+        if applied == 0 {
+            tx.execute(&CREATE_TABLE, &[]).await.map_err(|error| failed(next, error))?;
+        }
+        script(&mut tx, next).await?;
+        tx.execute(&NOTE, &[Value::int(next.version), Value::text(next.name)]).await?;
+        tx.commit("migrations.commit").await?;
+        tracing::info!(migration = next.name, "database schema brought forward");
+    }
+}
+
+/// How many scripts have been applied. They must be the first ones of ours, by number and name.
+async fn applied(tx: &mut Tx) -> Result<usize, StoreError> {
+    let count = match tx.one(&HAS_TABLE, &[]).await? {
+        Some(row) => row.int("n").map_err(|bad| bad.of("schema_migrations", "?"))?,
+        None => 0,
+    };
+    if count == 0 {
+        return Ok(0);
+    }
+    let rows = tx.all(&APPLIED, &[]).await?;
+    for (at, row) in rows.iter().enumerate() {
+        let bad = |bad: super::row::Bad| bad.of("schema_migrations", at);
+        let (version, name) = (row.int("version").map_err(bad)?, row.text("name").map_err(bad)?);
+        match MIGRATIONS.get(at) {
+            Some(ours) if ours.version == version && ours.name == name => {}
+            Some(ours) => return Err(refused(&format!("has migration {name:?} where this one has {:?}", ours.name))),
+            None => return Err(refused(&format!("has migration {name:?}, which this one does not know"))),
+        }
+    }
+    Ok(rows.len())
+}
+
+fn refused(what: &str) -> StoreError {
+    StoreError::Migration {
+        message: format!(
+            "the database was made by another version of mediator: it {what}. Nothing was changed. Start the version \
+             that made it, or a later one, or name another database"
+        ),
+        source: None,
+    }
+}
+
+fn failed(migration: &Migration, error: StoreError) -> StoreError {
+    match error {
+        StoreError::Internal { source, .. } | StoreError::Conflict { source: Some(source), .. } => {
+            StoreError::Migration {
+                message: format!(
+                    "migration {} cannot be applied; nothing of it was kept. Is this a database of something else? \
+                     Name an empty one",
+                    migration.name
+                ),
+                source: Some(source),
+            }
+        }
+        other => other,
+    }
+}
+
+async fn script(tx: &mut Tx, migration: &Migration) -> Result<(), StoreError> {
+    let result = match tx {
+        Conn::Sqlite(tx) => sqlx::raw_sql(migration.sqlite).execute(&mut **tx).await.map(drop),
+        Conn::Postgres(tx) => sqlx::raw_sql(migration.postgres).execute(&mut **tx).await.map(drop),
+    };
+    result.map_err(|source| failed(migration, tx.error("migrations.apply", source)))
+}

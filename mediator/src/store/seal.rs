@@ -1,0 +1,75 @@
+//! The outbox of the Record: Runs that have ended and are not sealed.
+
+use shared::RunId;
+
+use super::{
+    Store,
+    artifact::{self, ArtifactRow, Fence},
+    error::StoreError,
+    run,
+    sql::{Query, Value},
+    sync::keep,
+};
+
+const UNSEALED: Query = Query::both(
+    "runs.unsealed",
+    "SELECT run_id FROM runs WHERE ended_at IS NOT NULL AND sealed_at IS NULL ORDER BY ended_at, run_id",
+);
+const MARK: Query = Query::each(
+    "runs.mark_sealed",
+    // $3 is now, where the mediator's clock is the authority (SQLite); PostgreSQL asks its own.
+    "UPDATE runs SET sealed_at = $3, truncated = $2 WHERE run_id = $1 AND ended_at IS NOT NULL AND sealed_at IS NULL",
+    "UPDATE runs SET sealed_at = CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT), truncated = $2 \
+     WHERE run_id = $1 AND ended_at IS NOT NULL AND sealed_at IS NULL AND $3::BIGINT IS NOT NULL",
+);
+
+impl Store {
+    /// Runs that have ended and whose Record is not sealed, in the order of their ends.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn unsealed(&self) -> Result<Vec<RunId>, StoreError> {
+        let mut runs = Vec::new();
+        let mut conn = self.engine.read().await?;
+        conn.each(&UNSEALED, &[], |row| {
+            keep(row.parse("run_id").map_err(|bad| bad.of("runs", run::key(&row))), |id| runs.push(id));
+            Ok(())
+        })
+        .await?;
+        Ok(runs)
+    }
+
+    /// Notes that a Record is sealed; false when it was already, or the Run has not ended.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn mark_sealed(&self, run: &RunId, truncated: bool) -> Result<bool, StoreError> {
+        let values = [Value::show(run), Value::flag(truncated), Value::at(self.clock.now())];
+        Ok(self.engine.write().await?.execute(&MARK, &values).await? == 1)
+    }
+
+    /// Notes an artifact, if the fence lets it through: one compare-and-set. False: fenced off, nothing changed.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn put_artifact(&self, fence: &Fence, artifact: &ArtifactRow) -> Result<bool, StoreError> {
+        if artifact.name.contains('\0') {
+            let why = "the text holds a NUL character, which cannot be stored; leave it out".to_owned();
+            let key = format!("{}/{}/{}", fence.run, fence.seq, fence.attempt);
+            return Err(StoreError::Corrupt { table: "artifacts", key, column: "name", why });
+        }
+        let size = i64::try_from(artifact.size).unwrap_or(i64::MAX);
+        let mut values = fence.values(self.clock.now());
+        values.extend([Value::text(&artifact.name), Value::text(&artifact.sha256), Value::int(size)]);
+        Ok(self.engine.write().await?.execute(&artifact::PUT, &values).await? == 1)
+    }
+
+    /// Whether a node may write for this attempt now.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn lease_holds(&self, fence: &Fence) -> Result<bool, StoreError> {
+        let values = fence.values(self.clock.now());
+        Ok(self.engine.read().await?.one(&artifact::HOLDS, &values).await?.is_some())
+    }
+}

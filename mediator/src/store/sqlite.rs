@@ -1,0 +1,148 @@
+//! Everything that only SQLite needs: options, codes, arguments, the look at the file.
+//!
+//! One connection writes, several read; WAL lets them not wait for each other. `synchronous=FULL` makes every
+//! commit a sync, which is why the writer commits in groups.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use sqlx::{
+    ConnectOptions,
+    sqlite::{
+        SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow,
+        SqliteSynchronous,
+    },
+};
+
+use super::{
+    batch::Write,
+    error::{Outage, StoreError, Verdict},
+    row::Row,
+    sql::{Query, Value},
+};
+
+/// How long a statement waits for another process's lock, and a caller for the one writing connection.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Connections that read.
+const READERS: u32 = 4;
+/// Multi-row statements exist in several sizes each; all of them stay prepared.
+const STATEMENTS: usize = 512;
+
+/// Takes the write lock at once: a deferred transaction would find out only at its first write that another
+/// process was faster, and would have to be thrown away.
+pub(super) const BEGIN_FLEET: &str = "BEGIN IMMEDIATE";
+/// Reads only; the snapshot is taken by the first statement.
+pub(super) const BEGIN_READ: &str = "BEGIN DEFERRED";
+
+/// The two pools and the file below them.
+#[derive(Debug, Clone)]
+pub(super) struct Pools {
+    pub(super) write: SqlitePool,
+    pub(super) read: SqlitePool,
+    path: PathBuf,
+    file: Option<(u64, u64)>,
+}
+
+pub(super) async fn open(path: &str) -> Result<Pools, StoreError> {
+    let path = PathBuf::from(path);
+    let options = SqliteConnectOptions::new()
+        .filename(&path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(PATIENCE)
+        .statement_cache_capacity(STATEMENTS)
+        .disable_statement_logging();
+    let pool = || {
+        SqlitePoolOptions::new()
+            .acquire_timeout(PATIENCE)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            // A file does not hang up; asking it costs a turn of the connection's thread each time.
+            .test_before_acquire(false)
+    };
+    let failed = |source| StoreError::of("open", source, verdict);
+    let write = pool().max_connections(1).connect_with(options.clone()).await.map_err(failed)?;
+    let read =
+        pool().max_connections(READERS).connect_with(options.pragma("query_only", "on")).await.map_err(failed)?;
+    let file = identity(&path);
+    Ok(Pools { write, read, path, file })
+}
+
+impl Pools {
+    /// SQLite goes on writing into a file that was deleted or replaced, and all of it is lost. So this is
+    /// looked at before every transaction; it costs a microsecond.
+    pub(super) fn check_file(&self, query: &'static str) -> Result<(), StoreError> {
+        if self.file.is_some() && identity(&self.path) == self.file {
+            Ok(())
+        } else {
+            Err(StoreError::Unavailable { query, outage: Outage::Gone, source: None })
+        }
+    }
+}
+
+/// Device and inode.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).ok().map(|it| (it.dev(), it.ino()))
+}
+
+/// What a result code means. The low byte is the primary code; the rest refines it.
+pub(super) fn verdict(code: &str) -> Verdict {
+    let code: u32 = code.parse().unwrap_or(0);
+    match code & 0xff {
+        5 | 6 => Verdict::Unavailable(Outage::Busy),        // BUSY, LOCKED
+        13 => Verdict::Unavailable(Outage::Full),           // FULL
+        8 | 14 => Verdict::Unavailable(Outage::Gone),       // READONLY, CANTOPEN
+        10 | 11 | 26 => Verdict::Unavailable(Outage::Disk), // IOERR, CORRUPT, NOTADB
+        19 => Verdict::Conflict,                            // CONSTRAINT
+        _ => Verdict::Internal,
+    }
+}
+
+pub(super) const fn text(query: &Query) -> &'static str {
+    query.sqlite
+}
+
+pub(super) const fn row(row: SqliteRow) -> Row {
+    Row::Sqlite(row)
+}
+
+pub(super) fn arguments(values: &[Value]) -> Result<SqliteArguments, sqlx::Error> {
+    use sqlx::Arguments;
+    let mut arguments = SqliteArguments::default();
+    arguments.reserve(values.len(), 0);
+    for value in values {
+        match value {
+            Value::Text(text) => arguments.add(text.clone()),
+            Value::Int(number) => arguments.add(*number),
+            Value::Bool(flag) => arguments.add(flag.map(i64::from)),
+            // `IN (SELECT value FROM json_each($n))`: one statement whatever the length of the list.
+            Value::Texts(list) => arguments.add(serde_json::json!(list).to_string()),
+        }
+        .map_err(sqlx::Error::Encode)?;
+    }
+    Ok(arguments)
+}
+
+/// A multi-row statement takes its rows as `VALUES`. It exists in sizes of powers of two and is filled up with
+/// rows whose key is NULL, which `{rows}` drops: so a handful of texts stay prepared, whatever the batch.
+pub(super) fn rows(write: &'static Write, rows: &[Vec<Value>]) -> Result<(Arc<str>, SqliteArguments), sqlx::Error> {
+    let size = rows.len().next_power_of_two();
+    let text = write.text(size, || {
+        let width = write.columns.len();
+        let named: Vec<String> =
+            write.columns.iter().enumerate().map(|(at, (name, _))| format!("column{} AS {name}", at + 1)).collect();
+        let tuple = format!("({})", vec!["?"; width].join(", "));
+        let tuples = vec![tuple.as_str(); size].join(", ");
+        format!("(SELECT {} FROM (VALUES {tuples}) WHERE column1 IS NOT NULL) AS new", named.join(", "))
+    });
+    let mut values = Vec::with_capacity(size * write.columns.len());
+    values.extend(rows.iter().flatten().cloned());
+    values.resize(size * write.columns.len(), Value::Int(None));
+    Ok((text, arguments(&values)?))
+}

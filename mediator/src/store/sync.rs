@@ -1,0 +1,147 @@
+//! Brings a fleet in memory to what the database says, reading as little as possible.
+//!
+//! `fleet.rev` is raised by every transaction that decides anything. If memory has the same one, everything in
+//! memory is exact but for the times of plain renewals by other mediators; otherwise rows with a higher rev are
+//! what changed.
+
+use shared::{NodeId, Timestamp, domain::Fleet};
+
+use super::{
+    error::StoreError,
+    fleet_tx::FleetTx,
+    lease, node, quarantine, queue,
+    sql::{Query, Value},
+};
+
+/// A renewal that was under way while we looked is seen by looking again for this long. Whatever has been
+/// expired for longer cannot have been renewed: a renewal needs an advert that has not run out.
+const SLACK: shared::Duration = shared::Duration::from_secs(60);
+
+const LEASES_SINCE: Query = Query::both(
+    "leases.since",
+    "SELECT l.node_id, l.run_id, l.not_after, l.nonce, l.granted_at FROM leases l \
+     JOIN nodes n ON n.node_id = l.node_id WHERE n.rev > $1 ORDER BY l.node_id",
+);
+
+pub(super) async fn sync(tx: &mut FleetTx, fleet: &mut Fleet) -> Result<(), StoreError> {
+    if fleet.rev > tx.row.rev {
+        // Memory knows of a transaction that the database does not: it was not committed, or another
+        // database was put in place.
+        tracing::warn!(memory = fleet.rev, database = tx.row.rev, "the fleet in memory is ahead; reading it anew");
+        *fleet = Fleet::default();
+    }
+    if fleet.rev == 0 {
+        everything(tx, fleet).await?;
+    } else if fleet.rev < tx.row.rev {
+        changed(tx, fleet).await?;
+    }
+    (fleet.rev, fleet.next_place, fleet.reaped_at) = (tx.row.rev, tx.row.next_place, tx.row.reaped_at);
+    if tx.tx.is_postgres() {
+        renewed(tx, fleet).await?;
+    }
+    Ok(())
+}
+
+async fn everything(tx: &mut FleetTx, fleet: &mut Fleet) -> Result<(), StoreError> {
+    *fleet = Fleet::default();
+    load_all(&mut tx.tx, fleet).await
+}
+
+/// Nodes, leases and the line into an empty fleet.
+pub(super) async fn load_all(conn: &mut super::sql::Tx, fleet: &mut Fleet) -> Result<(), StoreError> {
+    conn.each(&node::ALL, &[], |row| {
+        keep(node::read(&row), |node| fleet.load_node(node));
+        Ok(())
+    })
+    .await?;
+    conn.each(&lease::ALL, &[], |row| {
+        keep(lease::read(&row), |lease| fleet.load_lease(&lease.node.clone(), Some(lease)));
+        Ok(())
+    })
+    .await?;
+    let mut unknown = queue::Unknown::default();
+    conn.each(&queue::ALL, &[], |row| {
+        keep(queue::read(&row), |waiting| unknown.add(fleet, waiting));
+        Ok(())
+    })
+    .await?;
+    unknown.resolve(conn, fleet).await
+}
+
+/// Rows with a rev that memory has not seen.
+async fn changed(tx: &mut FleetTx, fleet: &mut Fleet) -> Result<(), StoreError> {
+    let since = [Value::int(fleet.rev)];
+    let mut nodes: Vec<NodeId> = Vec::new();
+    tx.tx
+        .each(&node::SINCE, &since, |row| {
+            keep(node::read(&row), |node| {
+                nodes.push(node.id.clone());
+                fleet.load_node(node);
+            });
+            Ok(())
+        })
+        .await?;
+    // A lease comes and goes with a new rev of its node: what is not there now is gone.
+    for id in &nodes {
+        fleet.load_lease(id, None);
+    }
+    if !nodes.is_empty() {
+        tx.tx
+            .each(&LEASES_SINCE, &since, |row| {
+                keep(lease::read(&row), |lease| fleet.load_lease(&lease.node.clone(), Some(lease)));
+                Ok(())
+            })
+            .await?;
+    }
+    let mut unknown = queue::Unknown::default();
+    tx.tx
+        .each(&queue::SINCE, &since, |row| {
+            keep(queue::read(&row), |waiting| {
+                // Loaded afresh when a command needs it.
+                fleet.runs.remove(&waiting.run);
+                if waiting.queued {
+                    unknown.add(fleet, waiting);
+                } else if fleet.queue.get(waiting.place).is_some_and(|it| it.run == waiting.run) {
+                    fleet.queue.remove(waiting.place);
+                }
+            });
+            Ok(())
+        })
+        .await?;
+    unknown.resolve(&mut tx.tx, fleet).await
+}
+
+/// What looks expired is read again: another mediator may have renewed it without raising any rev.
+async fn renewed(tx: &mut FleetTx, fleet: &mut Fleet) -> Result<(), StoreError> {
+    let (now, since) = (tx.now, tx.store.synced_at(tx.now) - SLACK);
+    let recently = |at: Timestamp| at <= now && at > since;
+    let nodes: Vec<NodeId> =
+        fleet.nodes().filter(|node| recently(node.expires_at)).map(|node| node.id.clone()).collect();
+    if !nodes.is_empty() {
+        tx.tx
+            .each(&node::RENEWED, &[node::ids(&nodes), Value::at(now)], |row| {
+                keep(node::read(&row), |node| fleet.load_node(node));
+                Ok(())
+            })
+            .await?;
+    }
+    let leases: Vec<NodeId> =
+        fleet.leases().filter(|lease| lease.not_after <= now).map(|lease| lease.node.clone()).collect();
+    if !leases.is_empty() {
+        tx.tx
+            .each(&lease::OF_NODES, &[node::ids(&leases)], |row| {
+                keep(lease::read(&row), |lease| fleet.load_lease(&lease.node.clone(), Some(lease)));
+                Ok(())
+            })
+            .await?;
+    }
+    Ok(())
+}
+
+/// A row that cannot be read is counted and left out; it never blocks the others.
+pub(super) fn keep<T>(row: Result<T, StoreError>, take: impl FnOnce(T)) {
+    match row {
+        Ok(row) => take(row),
+        Err(error) => quarantine(&error),
+    }
+}
