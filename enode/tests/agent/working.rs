@@ -13,8 +13,8 @@ async fn a_step_gets_its_inputs_and_leaves_log_files_and_exit_code() {
     let script = "cat $IN/deep/greeting; echo; echo oops >&2; mkdir $OUT/d; echo made > $OUT/d/file; \
                   touch $IN/new 2>/dev/null && [ $(id -u) != 0 ] && echo writable; \
                   echo $STEP_ID $NODE_ID $ATTEMPT $GREET; exit 3";
-    let mut step = yard.step(0, &["sh", "-c", "$SCRIPT"]);
-    step.env = [("SCRIPT", script), ("GREET", "hi $RUN_ID")].map(|(a, b)| (a.to_owned(), b.to_owned())).into();
+    let mut step = yard.step(0, &["sh", "-c", "$SCRIPT"]).with_env("SCRIPT", script);
+    step.env.insert("GREET".to_owned(), "hi $RUN_ID".to_owned());
     step.inputs =
         vec![v1::InputFile { path: "deep/greeting".into(), sha256: fake::sha256(text), size: text.len() as i64 }];
     yard.send(Item::Step(step)).await;
