@@ -295,26 +295,23 @@ const CONNECTION: [&str; 3] = ["mediator", "token_file", "ca"];
 /// The command line, in which the help of a command shows no flag that would do nothing there.
 pub(crate) fn command() -> clap::Command {
     let mut command = Cli::command();
-    // Flags of every command get to the commands when it is built, not before.
-    command.build();
     for name in OFFLINE {
-        command = command.mut_subcommand(name, |sub| hide(sub, &CONNECTION));
+        command = hide(command, name, &CONNECTION);
     }
     for name in ONE_FORM {
-        command = command.mut_subcommand(name, |sub| hide(sub, &["output"]));
+        command = hide(command, name, &["output"]);
     }
     command
 }
 
-fn hide(mut command: clap::Command, flags: &[&'static str]) -> clap::Command {
-    for flag in flags {
-        command = command.mut_arg(flag, |arg| arg.hide(true));
-    }
-    let names: Vec<_> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    for name in names.into_iter().filter(|name| name != "help") {
-        command = command.mut_subcommand(name, |sub| hide(sub, flags));
-    }
-    command
+/// A command that has an argument of its own is not given the one of the same name from above.
+fn hide(command: clap::Command, name: &str, flags: &[&str]) -> clap::Command {
+    let hidden: Vec<_> = command
+        .get_arguments()
+        .filter(|arg| flags.contains(&arg.get_id().as_str()))
+        .map(|arg| arg.clone().hide(true))
+        .collect();
+    command.mut_subcommand(name, |sub| sub.args(hidden))
 }
 
 /// Parses, and refuses flags that would do nothing.

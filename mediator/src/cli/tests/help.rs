@@ -4,7 +4,8 @@ use crate::cli::args;
 
 #[test]
 fn every_command_is_described() {
-    let root = args::command().term_width(100);
+    let mut root = args::command().term_width(100);
+    root.build();
     root.clone().debug_assert();
     let mut left = vec![(String::from("mediator"), root)];
     while let Some((name, mut command)) = left.pop() {
