@@ -4,7 +4,7 @@ use mediator::{clock::Clock, store::Store};
 use shared::{Timestamp, domain::Fleet};
 
 /// When a test begins.
-pub const START: Timestamp = Timestamp::from_millis(1_750_000_000_000);
+pub(crate) const START: Timestamp = Timestamp::from_millis(1_750_000_000_000);
 
 enum Base {
     Sqlite(tempfile::TempDir),
@@ -12,21 +12,21 @@ enum Base {
 }
 
 /// A fresh database, with a store on it.
-pub struct Bed {
-    pub store: Store,
-    pub clock: Clock,
-    pub url: String,
+pub(crate) struct Bed {
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    pub(crate) url: String,
     base: Base,
 }
 
 impl Bed {
-    pub async fn sqlite() -> Self {
+    pub(crate) async fn sqlite() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", dir.path().join("mediator.db").display());
         Self::on(url, Base::Sqlite(dir)).await
     }
 
-    pub async fn postgres() -> Self {
+    pub(crate) async fn postgres() -> Self {
         let database = tests::postgres::Database::fresh().unwrap_or_else(|error| panic!("{error:#}"));
         Self::on(database.url(), Base::Postgres(database)).await
     }
@@ -37,17 +37,17 @@ impl Bed {
         Self { store, clock, url, base }
     }
 
-    pub fn is_sqlite(&self) -> bool {
+    pub(crate) fn is_sqlite(&self) -> bool {
         matches!(self.base, Base::Sqlite(_))
     }
 
     /// Another store on the same database, as another mediator would have it.
-    pub async fn second(&self) -> Store {
+    pub(crate) async fn second(&self) -> Store {
         Store::open(&self.url, self.clock.clone()).await.unwrap()
     }
 
     /// Does something to the tables behind the store's back. One row a line, columns separated by `|`.
-    pub async fn sql(&self, text: &str) -> String {
+    pub(crate) async fn sql(&self, text: &str) -> String {
         match &self.base {
             Base::Postgres(database) => database.sql(text).unwrap(),
             Base::Sqlite(dir) => {
@@ -66,7 +66,7 @@ impl Bed {
     }
 
     /// The fleet as a program that has just started sees it.
-    pub async fn fresh_fleet(&self) -> Fleet {
+    pub(crate) async fn fresh_fleet(&self) -> Fleet {
         let mut fleet = Fleet::default();
         let mut tx = self.second().await.begin_fleet().await.unwrap();
         tx.sync(&mut fleet).await.unwrap();
