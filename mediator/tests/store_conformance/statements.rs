@@ -5,11 +5,14 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use shared::domain::{Changes, Fleet, Touches};
+use shared::{
+    Timestamp,
+    domain::{Changes, Fleet, Touches},
+};
 use tracing_subscriber::{Layer, layer::SubscriberExt};
 
 use crate::{
-    support::{Bed, START},
+    support::Bed,
     world::{Op, World},
 };
 
@@ -57,7 +60,8 @@ async fn group(bed: &Bed, world: &mut World, fleet: &mut Fleet, ops: &[Op]) {
 async fn a_group_costs_what_one_costs(bed: Bed) {
     let seen = Seen::default();
     let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(seen.clone()));
-    let mut world = World::new(START);
+    // Far ahead of PostgreSQL's own clock, so that nothing looks expired there.
+    let mut world = World::new(Timestamp::from_millis(4_102_444_800_000));
     let mut fleet = Fleet::default();
     let advert = |node| Op::Advert {
         node,
@@ -96,8 +100,10 @@ async fn a_group_costs_what_one_costs(bed: Bed) {
     granted.extend([("nodes.upsert", 1), ("leases.upsert", 1), ("runs.load", 2)].map(|(name, n)| (name.to_owned(), n)));
     assert_eq!(seen.take(), granted);
 
-    // A claim and its report on each node; the Runs are in memory.
-    let work: Vec<Op> = (0..4).flat_map(|node| [Op::Claim { node }, Op::Report { node, exit: 0, pick: 0 }]).collect();
+    // Two claims and their reports on each node, which end the Runs; they are in memory.
+    let work: Vec<Op> =
+        (0..4).flat_map(|node| [Op::Claim { node }, Op::Report { node, exit: 0, pick: 0 }]).collect();
+    let work = [work.clone(), work].concat();
     group(&bed, &mut world, &mut fleet, &work).await;
     let worked = with(&[
         ("runs.update", 1),

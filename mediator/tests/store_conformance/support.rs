@@ -1,5 +1,7 @@
 //! A fresh database of either engine.
 
+use std::sync::Arc;
+
 use mediator::{clock::Clock, store::Store};
 use shared::{Timestamp, domain::Fleet};
 
@@ -8,7 +10,7 @@ pub(crate) const START: Timestamp = Timestamp::from_millis(1_750_000_000_000);
 
 enum Base {
     Sqlite(tempfile::TempDir),
-    Postgres(tests::postgres::Database),
+    Postgres(Arc<tests::postgres::Database>),
 }
 
 /// A fresh database, with a store on it.
@@ -28,7 +30,7 @@ impl Bed {
 
     pub(crate) async fn postgres() -> Self {
         let database = tests::postgres::Database::fresh().unwrap_or_else(|error| panic!("{error:#}"));
-        Self::on(database.url(), Base::Postgres(database)).await
+        Self::on(database.url(), Base::Postgres(Arc::new(database))).await
     }
 
     async fn on(url: String, base: Base) -> Self {
@@ -49,7 +51,11 @@ impl Bed {
     /// Does something to the tables behind the store's back. One row a line, columns separated by `|`.
     pub(crate) async fn sql(&self, text: &str) -> String {
         match &self.base {
-            Base::Postgres(database) => database.sql(text).unwrap(),
+            Base::Postgres(database) => {
+                // In a thread of its own: what the store does in the background goes on meanwhile.
+                let (database, text) = (database.clone(), text.to_owned());
+                tokio::task::spawn_blocking(move || database.sql(&text).unwrap()).await.unwrap()
+            }
             Base::Sqlite(dir) => {
                 use sqlx::{Connection, Row};
                 let path = dir.path().join("mediator.db");
