@@ -12,6 +12,7 @@ pub mod config;
 pub mod error;
 pub mod grpc;
 pub mod http;
+pub mod metrics;
 pub mod record;
 pub mod service;
 pub mod store;

@@ -1,1 +1,47 @@
-//! Filled by the next commits.
+//! Use cases, one a file: read what is needed, ask the domain through the writer, act on its answer.
+//!
+//! [`Services`] is what the gRPC and HTTP edges are given. Must not know: tonic, axum, SQL.
+
+pub mod advert;
+#[cfg(test)]
+pub(crate) mod bench;
+pub mod cancel;
+pub mod claim;
+pub mod explain;
+pub mod hub;
+pub mod notify;
+pub mod observe;
+pub mod preview;
+pub mod report;
+#[cfg(test)]
+pub(crate) mod sample;
+pub mod seal;
+pub mod submit;
+pub mod upload;
+
+use shared::domain::Settings;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub use submit::SubmitCommand;
+
+use crate::{record::RecordStore, store::Store, writer::Writer};
+
+/// Handles that the use cases share. Cheap to clone.
+#[derive(Clone)]
+pub struct Services {
+    /// Rows.
+    pub store: Store,
+    /// Files.
+    pub records: RecordStore,
+    /// The numbers in force.
+    pub settings: Settings,
+    /// The way to change the fleet.
+    pub writer: Writer,
+    /// Open work streams.
+    pub hub: hub::Hub,
+    /// Sequence number of the last event; changes after every commit that wrote one.
+    pub events: watch::Receiver<i64>,
+    /// Cancelled when the mediator stops: every stream ends then.
+    pub stop: CancellationToken,
+}

@@ -208,14 +208,14 @@ impl FleetTx {
         })
     }
 
-    /// Makes it last.
+    /// Makes it last. Returns the number of the last event there is.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] can also mean that it is not known whether it lasted.
-    pub async fn commit(self) -> Result<(), StoreError> {
+    pub async fn commit(self) -> Result<i64, StoreError> {
         self.tx.commit("fleet.commit").await?;
         self.store.note_synced(self.now);
-        Ok(())
+        Ok(self.row.last_event)
     }
 }
 

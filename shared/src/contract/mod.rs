@@ -1,20 +1,31 @@
 //! The contract: what a Run needs and does, as its submitter wrote it.
 //!
-//! [`parse()`] turns YAML or JSON into a validated [`Contract`]; there is no other way to one from outside.
-//! The grammar is complete; a part that the fleet cannot execute yet is refused by [`validate`] with
-//! `not supported yet`, so that nothing written is ever ignored.
+//! [`parse()`] turns YAML or JSON into a validated [`Contract`]; there is no other way to one from outside:
+//! `tree` reads values that know where they stand, `decode` makes the types below of them, `validate` holds the
+//! rules that types cannot say. The grammar is complete; a part that the fleet cannot execute yet is refused
+//! with `not supported yet`, so that nothing written is ever ignored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Duration, RoleName, RunId, StepName, WorkId};
 
+mod decode;
+mod expand;
 mod parse;
+mod problem;
+mod role_ref;
+mod schema;
+mod tree;
 mod validate;
 
-pub use parse::{ContractError, Problem, parse, schema};
+pub use expand::{AGENT_NAMES, ExpandError, expand, is_env_name, resolve};
+pub use parse::{canonical_json, contract_hash, parse};
+pub use problem::{ContractError, Problem};
+pub use role_ref::RoleRef;
+pub use schema::{example, schema};
 
 /// Largest contract accepted, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -22,6 +33,33 @@ pub const MAX_BYTES: usize = 1 << 20;
 pub const MAX_STEPS: usize = 1_000;
 /// Most roles in one contract.
 pub const MAX_ROLES: usize = 64;
+/// Most nodes of one role.
+pub const MAX_COUNT: u32 = 1_000;
+/// Most names in one `out` or `in.from`.
+pub const MAX_FILES: usize = 1_000;
+
+/// Keys of the document.
+const CONTRACT_KEYS: &[&str] =
+    &["run_id", "work", "env", "requires", "steps", "success_when", "on_lost", "on_drain", "when_unmatched"];
+/// Keys of a step.
+const STEP_KEYS: &[&str] = &[
+    "id",
+    "uses",
+    "run",
+    "agent",
+    "acquire",
+    "ask",
+    "needs",
+    "env",
+    "in",
+    "out",
+    "timeout",
+    "release",
+    "dispatch",
+    "loop",
+    "max_attempts",
+    "keep",
+];
 
 /// A contract that was parsed and validated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -146,15 +184,6 @@ pub struct AtLeast {
 pub struct AnyOf {
     /// The values that will do.
     pub any: Vec<AttrValue>,
-}
-
-/// `ROLE` (its first node) or `ROLE[i]`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RoleRef {
-    /// The role.
-    pub role: RoleName,
-    /// Which of its nodes, from 0.
-    pub index: u32,
 }
 
 /// One step. Exactly one of `run`, `agent`, `acquire`, `ask` is set; [`Step::kind`] tells which.
@@ -369,66 +398,30 @@ impl Contract {
         Some((crate::Seq::try_from(at).ok()?, &self.steps[at]))
     }
 
-    /// For each step the positions of the steps it needs, defaults filled in.
+    /// Every step's position by its name. For more than one look-up.
+    #[must_use]
+    pub fn index(&self) -> HashMap<&str, crate::Seq> {
+        self.steps.iter().map(|step| step.id.as_str()).zip(0..).collect()
+    }
+
+    /// For each step the positions of the steps it needs, defaults filled in. Names that are not there are left out.
     #[must_use]
     pub fn needs(&self) -> Vec<Vec<crate::Seq>> {
-        let seq = |name: &StepName| self.step(name).map(|(seq, _)| seq);
-        let dispatcher = |name: &StepName| {
-            self.steps.iter().find(|step| step.dispatch.as_ref().is_some_and(|fork| fork.to.contains(name)))
-        };
+        let index = self.index();
+        // The first fork that leads to a step; validation has seen to it that there is no second.
+        let mut forked_by: HashMap<&StepName, crate::Seq> = HashMap::new();
+        for (step, at) in self.steps.iter().zip(0..) {
+            for target in step.dispatch.iter().flat_map(|fork| &fork.to) {
+                forked_by.entry(target).or_insert(at);
+            }
+        }
         self.steps
             .iter()
-            .enumerate()
-            .map(|(at, step)| match (&step.needs, dispatcher(&step.id)) {
-                (Some(names), _) => names.iter().filter_map(seq).collect(),
-                (None, Some(fork)) => seq(&fork.id).into_iter().collect(),
-                (None, None) => at.checked_sub(1).and_then(|at| crate::Seq::try_from(at).ok()).into_iter().collect(),
+            .zip(0u32..)
+            .map(|(step, at)| match &step.needs {
+                Some(names) => names.iter().filter_map(|name| index.get(name.as_str()).copied()).collect(),
+                None => forked_by.get(&step.id).copied().or_else(|| at.checked_sub(1)).into_iter().collect(),
             })
             .collect()
-    }
-}
-
-impl std::str::FromStr for RoleRef {
-    type Err = crate::BadId;
-    fn from_str(text: &str) -> Result<Self, crate::BadId> {
-        // Anything odd between the brackets is left to the role's own rule, which refuses brackets.
-        let (role, index) = match text.strip_suffix(']').and_then(|text| text.split_once('[')) {
-            Some((role, index)) if index.bytes().all(|b| b.is_ascii_digit()) => match index.parse() {
-                Ok(index) => (role, index),
-                Err(_) => (text, 0),
-            },
-            _ => (text, 0),
-        };
-        Ok(Self { role: RoleName::new(role)?, index })
-    }
-}
-
-impl std::fmt::Display for RoleRef {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.index {
-            0 => self.role.fmt(f),
-            index => write!(f, "{}[{index}]", self.role),
-        }
-    }
-}
-
-impl Serialize for RoleRef {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for RoleRef {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl JsonSchema for RoleRef {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "RoleRef".into()
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string", "description": "ROLE or ROLE[i]"})
     }
 }

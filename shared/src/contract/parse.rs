@@ -1,48 +1,92 @@
-use super::Contract;
+//! From text to a validated [`Contract`], and from one to the text that is stored.
 
-/// Everything that is wrong with a contract.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", .problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-pub struct ContractError {
-    /// At least one, in the order of the text.
-    pub problems: Vec<Problem>,
-}
+use sha2::{Digest, Sha256};
 
-/// One thing that is wrong: where, what, and what instead.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// `steps[3].needs[0]`; empty for the document.
-    pub path: String,
-    /// Line and column from 1, where known.
-    pub position: Option<(u64, u64)>,
-    /// A sentence.
-    pub message: String,
-}
-
-impl std::fmt::Display for Problem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if let Some((line, column)) = self.position {
-            write!(f, "{line}:{column}: ")?;
-        }
-        if !self.path.is_empty() {
-            write!(f, "{}: ", self.path)?;
-        }
-        f.write_str(&self.message)
-    }
-}
+use super::{
+    Contract, MAX_BYTES,
+    decode::Decoder,
+    problem::{ContractError, Problem, Problems},
+    tree, validate,
+};
 
 /// Parses and validates one YAML or JSON document.
 ///
 /// # Errors
-/// Every problem found, each with its path and, where the text is known, its position.
+/// Every problem found, each with its path and its position.
 pub fn parse(text: &[u8]) -> Result<Contract, ContractError> {
-    serde_saphyr::from_slice(text).map_err(|e| ContractError {
-        problems: vec![Problem { path: String::new(), position: None, message: e.to_string() }],
+    let text = read_text(text).map_err(only)?;
+    let root = tree::read(text).map_err(only)?;
+    let mut problems = Problems::new(&root);
+    if matches!(root.value, tree::Value::Null) {
+        return Err(only(Problem {
+            path: String::new(),
+            position: None,
+            message: "it is empty; `mediator contract example` shows one".to_owned(),
+        }));
+    }
+    let contract = Decoder { text, problems: &mut problems }.contract(&root);
+    if let Some(contract) = &contract {
+        validate::check(contract, &mut problems);
+    }
+    problems.finish()?;
+    // Nothing is noted, so that everything was read.
+    contract.ok_or_else(|| ContractError { problems: Vec::new() })
+}
+
+fn only(problem: Problem) -> ContractError {
+    ContractError { problems: vec![problem] }
+}
+
+/// The bytes as text, without a mark at their beginning.
+fn read_text(text: &[u8]) -> Result<&str, Problem> {
+    let whole = |message| Problem { path: String::new(), position: None, message };
+    if text.len() > MAX_BYTES {
+        return Err(whole(format!("has {} bytes; a contract has at most {MAX_BYTES}", text.len())));
+    }
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    std::str::from_utf8(text).map_err(|error| {
+        let good = &text[..error.valid_up_to()];
+        let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let column =
+            good.iter().rev().take_while(|byte| **byte != b'\n').filter(|byte| **byte & 0xc0 != 0x80).count() + 1;
+        Problem {
+            path: String::new(),
+            position: Some((line as u64, column as u64)),
+            message: "is not UTF-8 here; save the file as UTF-8".to_owned(),
+        }
     })
 }
 
-/// The JSON Schema of the grammar.
+/// The one text of a contract: compact JSON, keys in the order of the grammar, defaults left out.
 #[must_use]
-pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(Contract).to_value()
+pub fn canonical_json(contract: &Contract) -> String {
+    // Every part is plain data with text keys, which JSON always can say.
+    serde_json::to_string(contract).unwrap_or_default()
+}
+
+/// SHA-256 of [`canonical_json`], in hex.
+#[must_use]
+pub fn contract_hash(contract: &Contract) -> String {
+    use std::fmt::Write;
+    Sha256::digest(canonical_json(contract)).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        let _infallible = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+impl Contract {
+    /// Reads back what [`canonical_json`] wrote. It was validated then; whether all of it is supported is not
+    /// asked again.
+    ///
+    /// # Errors
+    /// Where the stored text is not a contract.
+    pub fn from_stored_json(text: &str) -> Result<Self, ContractError> {
+        serde_json::from_str(text).map_err(|error| {
+            only(Problem {
+                path: String::new(),
+                position: (error.line() > 0).then(|| (error.line() as u64, error.column() as u64)),
+                message: format!("the stored contract cannot be read: {error}"),
+            })
+        })
+    }
 }

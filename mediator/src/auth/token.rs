@@ -1,0 +1,120 @@
+//! Making tokens: the secret is returned once, its hash is stored.
+//!
+//! A fresh installation gets one admin token in `STATE/admin.token`, which the command line on the same host
+//! picks up by itself.
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use sha2::{Digest, Sha256};
+use shared::{NodeId, Principal};
+
+use super::Role;
+use crate::{
+    clock::{self, Clock},
+    store::{Store, StoreError, TokenRow},
+};
+
+/// A token that was just made.
+pub struct NewToken {
+    /// What its owner must keep. Shown once.
+    pub secret: String,
+    /// What it is for.
+    pub role: Role,
+    /// Whose it is.
+    pub principal: Principal,
+}
+
+/// SHA-256 of a secret in hex. Secrets have 256 random bits, so a slow hash would add nothing.
+#[must_use]
+pub fn hash(secret: &str) -> String {
+    use std::fmt::Write;
+    Sha256::digest(secret.as_bytes()).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        let _infallible = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// Stores a fresh token and returns its secret.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn create_token(
+    store: &Store,
+    clock: &Clock,
+    role: Role,
+    principal: Principal,
+    node: Option<NodeId>,
+) -> Result<NewToken, StoreError> {
+    let secret = clock::random_secret();
+    insert(store, clock, &secret, role, principal.clone(), node).await?;
+    Ok(NewToken { secret, role, principal })
+}
+
+async fn insert(
+    store: &Store,
+    clock: &Clock,
+    secret: &str,
+    role: Role,
+    principal: Principal,
+    node: Option<NodeId>,
+) -> Result<(), StoreError> {
+    let row = TokenRow { hash: hash(secret), role: role.as_str().to_owned(), principal, node, created_at: clock.now() };
+    store.put_token(&row).await
+}
+
+/// Why the admin token could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminTokenError {
+    /// The file.
+    #[error("cannot use {}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is there and holds no token.
+    #[error("{} holds no token; delete it and start again to get a fresh one", .0.display())]
+    Empty(PathBuf),
+    /// The name of its principal is fixed, so this is a fault of ours.
+    #[error("the admin principal is not a valid name")]
+    Name(#[from] shared::BadId),
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Sees to it that `STATE/admin.token` exists and that the database knows it.
+///
+/// An existing file is never changed: when the database does not know it (a fresh database under an old
+/// state directory), its hash is stored.
+///
+/// # Errors
+/// [`AdminTokenError`].
+pub async fn admin_token(store: &Store, clock: &Clock, state_dir: &Path) -> Result<PathBuf, AdminTokenError> {
+    let path = state_dir.join("admin.token");
+    let file_error = |source| AdminTokenError::File { path: path.clone(), source };
+    let secret = match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+        Ok(mut file) => {
+            let secret = clock::random_secret();
+            file.write_all(format!("{secret}\n").as_bytes()).and_then(|()| file.sync_all()).map_err(file_error)?;
+            secret
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            fs::read_to_string(&path).map_err(file_error)?.trim().to_owned()
+        }
+        Err(e) => return Err(file_error(e)),
+    };
+    if secret.len() < 32 {
+        return Err(AdminTokenError::Empty(path));
+    }
+    if store.token_by_hash(&hash(&secret)).await?.is_none() {
+        insert(store, clock, &secret, Role::Admin, Principal::new("admin")?, None).await?;
+    }
+    Ok(path)
+}

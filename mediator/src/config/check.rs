@@ -1,0 +1,229 @@
+//! What values may be, and what must fit together.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use shared::{Duration, contract, domain::Settings};
+
+use super::{ByteSize, Config, ConfigError, KEYS, Limits, Log, TlsFiles, layers::Values};
+
+/// Parses and judges key by key; a problem with one key does not hide those of others.
+struct Checker<'a> {
+    values: &'a Values,
+    problems: &'a mut Vec<ConfigError>,
+}
+
+impl Checker<'_> {
+    fn wrong(&mut self, key: &str, message: impl Into<String>) {
+        let origin = self.values.origin(key).to_owned();
+        self.problems.push(ConfigError { origin, key: key.to_owned(), message: message.into() });
+    }
+
+    fn parse<T: FromStr>(&mut self, key: &str) -> Option<T>
+    where
+        T::Err: std::fmt::Display,
+    {
+        self.parse_or(key, |e: T::Err| e.to_string())
+    }
+
+    fn parse_or<T: FromStr>(&mut self, key: &str, say: impl FnOnce(T::Err) -> String) -> Option<T> {
+        let default = KEYS.iter().find(|it| it.name == key).map_or("", |it| it.default);
+        let text = self.values.get(key).map_or(default, |(value, _)| value);
+        match text.parse() {
+            Ok(value) => Some(value),
+            Err(e) => {
+                let message = say(e);
+                self.wrong(key, message);
+                None
+            }
+        }
+    }
+
+    fn duration(&mut self, key: &str, least: Duration, most: Duration, why: &str) -> Option<Duration> {
+        let value: Duration = self.parse(key)?;
+        if value < least || value > most {
+            self.wrong(key, format!("{value} is out of range; write {least} to {most}: {why}"));
+            return None;
+        }
+        Some(value)
+    }
+
+    fn number(&mut self, key: &str, least: u32, most: u32, why: &str) -> Option<u32> {
+        let value: u32 = self.parse_or(key, |_| format!("is not a number; write {least} to {most}"))?;
+        if value < least || value > most {
+            self.wrong(key, format!("{value} is out of range; write {least} to {most}: {why}"));
+            return None;
+        }
+        Some(value)
+    }
+
+    fn size(&mut self, key: &str, least: u64, most: u64, why: &str) -> Option<u64> {
+        let ByteSize(value) = self.parse(key)?;
+        if value < least || value > most {
+            let (least, most) = (ByteSize(least), ByteSize(most));
+            self.wrong(key, format!("{} is out of range; write {least} to {most}: {why}", ByteSize(value)));
+            return None;
+        }
+        Some(value)
+    }
+
+    fn path(&mut self, key: &str) -> Option<PathBuf> {
+        self.values.get(key).map(|(value, _)| value).filter(|value| !value.is_empty()).map(PathBuf::from)
+    }
+
+    fn lease(&mut self) -> Option<Settings> {
+        let renew = self.duration(
+            "lease.renew",
+            Duration::from_millis(100),
+            Duration::from_secs(600),
+            "shorter floods the mediator, longer notices a lost node too late",
+        );
+        let factor = self.number(
+            "lease.factor",
+            3,
+            1_000,
+            "a lease must survive two adverts that are lost on the way, so it lives at least 3 intervals",
+        );
+        let max_per_run = self
+            .parse_or("lease.max_per_run", |_| "is not a number; write 0 for no limit, or the most nodes".to_owned());
+        let settings = Settings { renew: renew?, factor: factor?, max_per_run: max_per_run? };
+        let day = Duration::from_secs(86_400);
+        if settings.horizon() > day {
+            let message = format!(
+                "{} intervals of {} make a lease of {}; a lost node would be noticed after more than a day: write less",
+                settings.factor,
+                settings.renew,
+                settings.horizon()
+            );
+            self.wrong("lease.factor", message);
+            return None;
+        }
+        Some(settings)
+    }
+
+    fn database(&mut self, state_dir: Option<&Path>) -> Option<String> {
+        let Some((given, _)) = self.values.get("database") else {
+            return Some(format!("sqlite:{}", state_dir?.join("mediator.db").display()));
+        };
+        let path = given.strip_prefix("sqlite:");
+        let good = path.is_some_and(|path| !path.is_empty())
+            || given.starts_with("postgres://")
+            || given.starts_with("postgresql://");
+        if !good {
+            // The value is not repeated: it may hold a password.
+            self.wrong("database", "is neither; write sqlite:PATH or postgres://USER@HOST/NAME");
+            return None;
+        }
+        Some(given.to_owned())
+    }
+
+    fn tls(&mut self) -> Option<Option<TlsFiles>> {
+        match (self.path("tls.cert"), self.path("tls.key")) {
+            (None, None) => Some(None),
+            (Some(cert), Some(key)) => {
+                let mut all = true;
+                for (name, path) in [("tls.cert", &cert), ("tls.key", &key)] {
+                    if let Err(e) = std::fs::File::open(path) {
+                        self.wrong(name, format!("cannot read {}: {e}", path.display()));
+                        all = false;
+                    }
+                }
+                all.then_some(Some(TlsFiles { cert, key }))
+            }
+            (Some(_), None) => {
+                self.wrong("tls.cert", "is given without tls.key; give both, or neither");
+                None
+            }
+            (None, Some(_)) => {
+                self.wrong("tls.key", "is given without tls.cert; give both, or neither");
+                None
+            }
+        }
+    }
+
+    fn listen(&mut self) -> Option<SocketAddr> {
+        self.parse_or("listen", |_| {
+            "is not an address; write IP:PORT, such as 127.0.0.1:7070, 0.0.0.0:7070 or [::]:7070".to_owned()
+        })
+    }
+
+    fn filter(&mut self) -> Option<String> {
+        let parsed: Option<tracing_subscriber::filter::Targets> =
+            self.parse_or("log.filter", |e| format!("{e}; write levels such as info or info,mediator=debug"));
+        parsed?;
+        Some(self.values.get("log.filter").map_or("info", |(value, _)| value).to_owned())
+    }
+}
+
+/// The configuration, if every key is good.
+pub(super) fn check(values: &Values, problems: &mut Vec<ConfigError>) -> Option<Config> {
+    let mut it = Checker { values, problems };
+    let listen = it.listen();
+    let state_dir = match it.values.get("state_dir") {
+        Some(("", _)) => {
+            it.wrong("state_dir", "is empty; write a directory, or leave the key out");
+            None
+        }
+        Some((dir, _)) => Some(PathBuf::from(dir)),
+        None => default_state_dir().or_else(|| {
+            it.wrong("state_dir", "has no default without HOME; write a directory");
+            None
+        }),
+    };
+    let database = it.database(state_dir.as_deref());
+    let tls = it.tls();
+    let insecure: Option<bool> = it.parse_or("insecure", |_| "is neither true nor false".to_owned());
+    let lease = it.lease();
+    let (tick, hour) = (Duration::from_millis(100), Duration::from_secs(3_600));
+    let sweep_interval = it.duration("sweep_interval", tick, hour, "the sweep is a safety net, not the way to work");
+    let reap_interval = it.duration(
+        "reap_interval",
+        Duration::from_millis(50),
+        Duration::from_secs(60),
+        "expired leases must not stay for long",
+    );
+    let log_bytes = it.size("limits.log_bytes", 1 << 10, 16 << 30, "per attempt");
+    let artifact_bytes = it.size("limits.artifact_bytes", 1 << 10, 1 << 40, "per file");
+    let message_bytes = it.size(
+        "limits.message_bytes",
+        contract::MAX_BYTES as u64 + (64 << 10),
+        64 << 20,
+        "a contract of the greatest size must fit, with some room",
+    );
+    let format = it.parse("log.format");
+    let filter = it.filter();
+    if let (Some(listen), Some(None), Some(false)) = (listen, &tls, insecure)
+        && !listen.ip().is_loopback()
+    {
+        let message = format!(
+            "{listen} can be reached from other machines, and without TLS every token could be read on the way; \
+             set tls.cert and tls.key (`mediator pki init` makes them), listen on 127.0.0.1, or set insecure = true"
+        );
+        it.wrong("listen", message);
+    }
+    Some(Config {
+        listen: listen?,
+        state_dir: state_dir?,
+        database: database?,
+        tls: tls?,
+        insecure: insecure?,
+        lease: lease?,
+        sweep_interval: sweep_interval?,
+        reap_interval: reap_interval?,
+        limits: Limits { log_bytes: log_bytes?, artifact_bytes: artifact_bytes?, message_bytes: message_bytes? },
+        log: Log { format: format?, filter: filter? },
+    })
+}
+
+/// `/var/lib/mediator` for a system service, else the user's state directory.
+fn default_state_dir() -> Option<PathBuf> {
+    if rustix::process::geteuid().is_root() && Path::new("/run/systemd/system").is_dir() {
+        return Some("/var/lib/mediator".into());
+    }
+    let dir = |name: &str| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let base = dir("XDG_STATE_HOME").or_else(|| Some(dir("HOME")?.join(".local/state")))?;
+    Some(base.join("mediator"))
+}

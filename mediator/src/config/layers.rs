@@ -1,0 +1,229 @@
+//! Where values come from, and which one wins.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use figment::{
+    Figment, Metadata, Profile, Provider,
+    providers::{Format, Toml},
+    value::{Dict, Map, Value},
+};
+
+use super::{ConfigError, KEYS};
+
+/// Variables that are the command line client's, not the server's.
+const CLIENT_VARIABLES: [&str; 2] = ["MEDIATOR_URL", "MEDIATOR_TOKEN"];
+
+/// The layers above the defaults, weakest first.
+#[derive(Debug, Clone, Default)]
+pub struct Layers {
+    /// The machine's file; may be absent.
+    pub system: Option<PathBuf>,
+    /// The user's file; may be absent.
+    pub user: Option<PathBuf>,
+    /// `--config`; must be there.
+    pub file: Option<PathBuf>,
+    /// Environment variables; those that do not begin with `MEDIATOR_` are ignored.
+    pub env: Vec<(String, String)>,
+    /// Flags as `(key, value)`; each is shown as the flag `--KEY` with dashes.
+    pub flags: Vec<(&'static str, String)>,
+}
+
+impl Layers {
+    /// The layers of this process.
+    #[must_use]
+    pub fn of_process(file: Option<PathBuf>, flags: Vec<(&'static str, String)>) -> Self {
+        let home = |name: &str| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+        let user = home("XDG_CONFIG_HOME").or_else(|| home("HOME").map(|home| home.join(".config")));
+        Self {
+            system: Some("/etc/mediator/config.toml".into()),
+            user: user.map(|dir| dir.join("mediator/config.toml")),
+            file,
+            // A variable that is no text cannot be one of ours.
+            env: std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+                .collect(),
+            flags,
+        }
+    }
+
+    /// The winning value of every key that was given, with where it came from.
+    pub(super) fn read(&self, problems: &mut Vec<ConfigError>) -> Values {
+        let mut figment = Figment::new();
+        let optional = [&self.system, &self.user].into_iter().flatten().filter(|path| path.exists());
+        for path in optional.chain(&self.file) {
+            if let Some(file) = read_file(path, problems) {
+                figment = figment.merge(file);
+            }
+        }
+        for (name, value) in &self.env {
+            let ours = name.strip_prefix("MEDIATOR_").filter(|_| !CLIENT_VARIABLES.contains(&name.as_str()));
+            if let Some(key) = ours {
+                let key = key.to_lowercase().replace("__", ".");
+                figment =
+                    figment.merge(One { origin: format!("environment variable {name}"), key, value: value.clone() });
+            }
+        }
+        for (key, value) in &self.flags {
+            let flag = key.replace(['.', '_'], "-");
+            figment =
+                figment.merge(One { origin: format!("flag --{flag}"), key: (*key).to_owned(), value: value.clone() });
+        }
+        Values::of(&figment, self, problems)
+    }
+}
+
+fn read_file(path: &Path, problems: &mut Vec<ConfigError>) -> Option<FileLayer> {
+    let origin = path.display().to_string();
+    let mut wrong =
+        |message: String| problems.push(ConfigError { origin: origin.clone(), key: String::new(), message });
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) => {
+            wrong(format!("cannot be read: {e}"));
+            return None;
+        }
+    };
+    match Toml::string(&text).data() {
+        Ok(data) => Some(FileLayer { origin, data }),
+        Err(e) => {
+            wrong(format!("is not TOML: {}", e.to_string().replace('\n', " ").trim()));
+            None
+        }
+    }
+}
+
+/// A file that was read.
+struct FileLayer {
+    origin: String,
+    data: Map<Profile, Dict>,
+}
+
+impl Provider for FileLayer {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.origin.clone())
+    }
+    fn data(&self) -> figment::Result<Map<Profile, Dict>> {
+        Ok(self.data.clone())
+    }
+}
+
+/// One value from a variable or a flag. Always text: what it means is the key's to say.
+struct One {
+    origin: String,
+    key: String,
+    value: String,
+}
+
+impl Provider for One {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.origin.clone())
+    }
+    fn data(&self) -> figment::Result<Map<Profile, Dict>> {
+        let value = Value::from(self.value.clone());
+        let nested =
+            self.key.rsplit('.').fold(value, |value, part| Value::from(Dict::from([(part.to_owned(), value)])));
+        let dict = nested.into_dict().unwrap_or_default();
+        Ok(Map::from([(Profile::Default, dict)]))
+    }
+}
+
+/// Values by key, as text, with their origin.
+#[derive(Debug, Default)]
+pub(super) struct Values(BTreeMap<&'static str, (String, String)>);
+
+impl Values {
+    fn of(figment: &Figment, layers: &Layers, problems: &mut Vec<ConfigError>) -> Self {
+        let mut values = Self::default();
+        let mut leaves = Vec::new();
+        if let Ok(Value::Dict(_, dict)) = figment.find_value("") {
+            flatten("", &dict, &mut leaves);
+        }
+        for (name, value) in leaves {
+            let metadata = figment.get_metadata(value.tag());
+            let origin = metadata.map_or_else(|| "configuration".to_owned(), |metadata| metadata.name.to_string());
+            let mut wrong =
+                |message: String| problems.push(ConfigError { origin: origin.clone(), key: name.clone(), message });
+            match (KEYS.iter().find(|key| key.name == name), scalar(&value)) {
+                (None, _) => wrong(unknown(&name)),
+                (Some(_), None) => wrong(format!("is {}; write one value", value.to_actual())),
+                (Some(key), Some(text)) => {
+                    values.0.insert(key.name, (text, origin));
+                }
+            }
+        }
+        values.keep_relative_to_file(layers);
+        values
+    }
+
+    /// A relative path in a file is relative to that file, so that it means the same wherever one starts.
+    fn keep_relative_to_file(&mut self, layers: &Layers) {
+        let files: Vec<&PathBuf> = [&layers.system, &layers.user, &layers.file].into_iter().flatten().collect();
+        for name in ["state_dir", "tls.cert", "tls.key"] {
+            let Some((value, origin)) = self.0.get_mut(name) else { continue };
+            let file = files.iter().find(|file| file.display().to_string() == *origin);
+            if let Some(dir) = file.and_then(|file| file.parent())
+                && !value.is_empty()
+            {
+                *value = dir.join(&*value).display().to_string();
+            }
+        }
+    }
+
+    /// Value and origin of a key that was given.
+    pub(super) fn get(&self, key: &str) -> Option<(&str, &str)> {
+        self.0.get(key).map(|(value, origin)| (value.as_str(), origin.as_str()))
+    }
+
+    /// Where the value in force comes from.
+    pub(super) fn origin(&self, key: &str) -> &str {
+        self.get(key).map_or("default", |(_, origin)| origin)
+    }
+}
+
+fn flatten(path: &str, dict: &Dict, leaves: &mut Vec<(String, Value)>) {
+    for (name, value) in dict {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        match value {
+            Value::Dict(_, dict) if !KEYS.iter().any(|key| key.name == path) => flatten(&path, dict, leaves),
+            _ => leaves.push((path, value.clone())),
+        }
+    }
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(_, text) => Some(text.clone()),
+        Value::Bool(_, flag) => Some(flag.to_string()),
+        Value::Num(_, number) => {
+            let whole = number.to_u128().map(|n| n.to_string()).or_else(|| number.to_i128().map(|n| n.to_string()));
+            whole.or_else(|| number.to_f64().map(|n| n.to_string()))
+        }
+        Value::Char(_, c) => Some(c.to_string()),
+        Value::Empty(..) | Value::Dict(..) | Value::Array(..) => None,
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let near = KEYS.iter().map(|key| (distance(key.name, name), key.name)).min();
+    match near {
+        Some((misses, near)) if misses <= 3 => format!("is not a key; did you mean {near}?"),
+        _ => format!("is not a key; there are {}", KEYS.map(|key| key.name).join(", ")),
+    }
+}
+
+/// Edit distance, for short words.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let best = (corner + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
+            corner = std::mem::replace(&mut row[j + 1], best);
+        }
+    }
+    row[b.len()]
+}

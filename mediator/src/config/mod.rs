@@ -1,0 +1,144 @@
+//! The mediator's configuration: one table of keys, layers over each other, every mistake told at once.
+//!
+//! Defaults < `/etc/mediator/config.toml` < the user's file < `--config FILE` < environment `MEDIATOR_…`
+//! (nested with `__`) < flags. [`load`] never stops at the first problem, and each problem names the file, the
+//! variable or the flag it comes from. Must not know: what the numbers are used for.
+
+mod check;
+mod layers;
+mod show;
+mod value;
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use shared::{Duration, domain::Settings};
+
+pub use layers::Layers;
+pub use show::{Shown, redact};
+pub use value::{ByteSize, LogFormat};
+
+/// Everything that can be configured, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where to listen, gRPC and HTTP alike.
+    pub listen: SocketAddr,
+    /// Where logs, artifacts, Records, the admin token and by default the database are.
+    pub state_dir: PathBuf,
+    /// `sqlite:PATH` or `postgres://…`. May hold a password: show it through [`redact`] only.
+    pub database: String,
+    /// Certificate and key; none means plain text.
+    pub tls: Option<TlsFiles>,
+    /// Allows plain text beyond loopback.
+    pub insecure: bool,
+    /// Numbers that decisions depend on.
+    pub lease: Settings,
+    /// How often the safety net scans the queue.
+    pub sweep_interval: Duration,
+    /// How often expired leases are looked for.
+    pub reap_interval: Duration,
+    /// Sizes.
+    pub limits: Limits,
+    /// What is logged and how.
+    pub log: Log,
+}
+
+/// PEM files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate chain.
+    pub cert: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+}
+
+/// Most bytes of things that others send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Log of one attempt.
+    pub log_bytes: u64,
+    /// One output file.
+    pub artifact_bytes: u64,
+    /// One message.
+    pub message_bytes: u64,
+}
+
+/// The mediator's own log, on stderr.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// For people or for programs.
+    pub format: LogFormat,
+    /// Levels by module, as in `info,mediator=debug`.
+    pub filter: String,
+}
+
+/// What a key is, for `config show` and for the sample file.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// `lease.renew`
+    pub name: &'static str,
+    /// As one would write it; empty where it depends on other keys or is absent.
+    pub default: &'static str,
+    /// One line.
+    pub about: &'static str,
+}
+
+/// Every key there is. What is not here is refused.
+pub const KEYS: [Key; 16] = [
+    key("listen", "127.0.0.1:7070", "address and port of gRPC and HTTP"),
+    key("state_dir", "", "directory of logs, artifacts, Records, admin token and database"),
+    key("database", "", "sqlite:PATH or postgres://…; default: sqlite:STATE_DIR/mediator.db"),
+    key("tls.cert", "", "PEM file of the server's certificate chain"),
+    key("tls.key", "", "PEM file of the server's private key"),
+    key("insecure", "false", "allow plain text beyond loopback"),
+    key("lease.renew", "10s", "how often an agent adverts"),
+    key("lease.factor", "6", "leases and adverts live this many intervals; at least 3"),
+    key("lease.max_per_run", "0", "most nodes of one run; 0 = no limit"),
+    key("sweep_interval", "1m", "how often the safety net scans the queue"),
+    key("reap_interval", "1s", "how often expired leases are looked for"),
+    key("limits.log_bytes", "64MiB", "most log of one attempt"),
+    key("limits.artifact_bytes", "1GiB", "largest output file"),
+    key("limits.message_bytes", "4MiB", "largest message"),
+    key("log.format", "text", "text or json"),
+    key("log.filter", "info", "levels by module, such as info,mediator=debug"),
+];
+
+const fn key(name: &'static str, default: &'static str, about: &'static str) -> Key {
+    Key { name, default, about }
+}
+
+/// Everything that is wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct ConfigErrors(pub Vec<ConfigError>);
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{origin}: {}{message}", if key.is_empty() { String::new() } else { format!("{key}: ") })]
+pub struct ConfigError {
+    /// The file, variable or flag.
+    pub origin: String,
+    /// The key; empty when the whole file is meant.
+    pub key: String,
+    /// What is wrong and what to write instead.
+    pub message: String,
+}
+
+/// Reads all layers, checks everything, and tells every problem at once.
+///
+/// # Errors
+/// [`ConfigErrors`], at least one.
+pub fn load(layers: &Layers) -> Result<(Config, Vec<Shown>), ConfigErrors> {
+    let mut problems = Vec::new();
+    let values = layers.read(&mut problems);
+    let config = check::check(&values, &mut problems);
+    match config {
+        Some(config) if problems.is_empty() => {
+            let shown = show::shown(&config, &values);
+            Ok((config, shown))
+        }
+        _ => Err(ConfigErrors(problems)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+use proto::v1;
+use tonic::Code;
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use tonic_types::StatusExt;
+
+use super::*;
+use crate::auth::Call;
+
+fn reason(status: &Status) -> String {
+    status.get_details_error_info().map(|info| info.reason).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn without_a_token_of_ours_nobody_gets_in() {
+    let server = Server::start().await;
+    let mut runs = RunServiceClient::new(server.channel().await);
+    let refused = runs.list_runs(v1::ListRunsRequest::default()).await.unwrap_err();
+    assert_eq!((refused.code(), reason(&refused).as_str()), (Code::Unauthenticated, "UNAUTHENTICATED"));
+    let mut runs = RunServiceClient::with_interceptor(server.channel().await, Bearer("wrong".into()));
+    let refused = runs.list_runs(v1::ListRunsRequest::default()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unauthenticated);
+    for path in ["/v1/nodes", "/v1/runs/x", "/metrics", "/", "/secret"] {
+        let (status, head, body) = server.get(path, None).await;
+        assert_eq!(status, 401, "{path}");
+        assert!(head.contains("www-authenticate: bearer"), "{head}");
+        assert!(body.starts_with("{\"error\":{\"reason\":\"UNAUTHENTICATED\""), "{body}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_role_that_may_not_is_told_so_in_both_protocols() {
+    let server = Server::start().await;
+    let mut runs = server.runs(Role::Node).await;
+    let refused = runs.list_runs(v1::ListRunsRequest::default()).await.unwrap_err();
+    assert_eq!((refused.code(), reason(&refused).as_str()), (Code::PermissionDenied, "WRONG_ROLE"));
+    let mut runs = server.runs(Role::Observer).await;
+    let refused = runs.submit(v1::SubmitRequest::default()).await.unwrap_err();
+    assert_eq!(reason(&refused), "WRONG_ROLE");
+    let token = server.token(Role::Node).await;
+    let (status, _, body) = server.get("/v1/nodes", Some(&token)).await;
+    assert_eq!(status, 403);
+    assert!(body.contains("submitter or observer or admin"), "{body}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn health_and_reflection_need_no_token() {
+    let server = Server::start().await;
+    let mut health = HealthClient::new(server.channel().await);
+    for service in ["", "fleet.v1.RunService"] {
+        let answer = health.check(HealthCheckRequest { service: service.into() }).await.unwrap().into_inner();
+        assert_eq!(answer.status(), tonic_health::pb::health_check_response::ServingStatus::Serving);
+    }
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(server.get(path, None).await.0, 200, "{path}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_said_in_the_callers_protocol() {
+    let server = Server::start().await;
+    let admin = server.token(Role::Admin).await;
+    let (status, _, body) = server.get("/v1/nothing", Some(&admin)).await;
+    assert_eq!(status, 404);
+    assert!(body.contains("NOT_FOUND") && body.contains("/v1/nodes"), "{body}");
+    // The lead's service is not here, so its methods are unknown ones.
+    let mut nodes = proto::v1::node_service_client::NodeServiceClient::with_interceptor(
+        server.channel().await,
+        Bearer(server.token(Role::Node).await),
+    );
+    let refused = nodes.advertise(v1::AdvertiseRequest::default()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unimplemented);
+    assert!(refused.message().contains(Call::Advertise.path()), "{refused}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_contract_of_two_mebibytes_gets_a_clear_answer() {
+    let server = Server::start().await;
+    let mut runs = server.runs(Role::Submitter).await;
+    let request = v1::SubmitRequest { contract: vec![b' '; 2 << 20], ..v1::SubmitRequest::default() };
+    let refused = runs.dry_run(request).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    let fields = refused.get_details_bad_request().unwrap().field_violations;
+    assert!(fields[0].description.contains("1048576"), "{fields:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_submitter_cannot_cancel_what_another_one_submitted() {
+    let mut server = Server::start().await;
+    server.bench.submit("theirs", crate::service::sample::CONTRACT).await;
+    let mut runs = server.runs(Role::Submitter).await;
+    let refused = runs.cancel(v1::CancelRequest { run_id: "theirs".into() }).await.unwrap_err();
+    assert_eq!((refused.code(), reason(&refused).as_str()), (Code::PermissionDenied, "WRONG_ROLE"));
+    let refused = runs.cancel(v1::CancelRequest { run_id: "none".into() }).await.unwrap_err();
+    assert_eq!(refused.code(), Code::NotFound);
+    server.stop().await;
+}

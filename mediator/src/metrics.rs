@@ -1,0 +1,121 @@
+//! Names of all metrics, what they mean, and the text that `/metrics` answers.
+//!
+//! No label ever holds a nonce, a principal, a Run or a node: labels are closed sets of words.
+
+use metrics::{describe_counter, describe_gauge, describe_histogram};
+use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
+use shared::domain::Wake;
+
+use crate::{error::Error, service::Services};
+
+/// Counter, label `wake`: queued Runs that got their nodes.
+pub const PROMOTIONS: &str = "mediator_promotions_total";
+/// Gauge, label `state`: Runs that are not over.
+pub const RUNS: &str = "mediator_runs";
+/// Gauge: leases.
+pub const LEASES: &str = "mediator_leases";
+/// Gauge, label `state`: nodes.
+pub const NODES: &str = "mediator_nodes";
+/// Counter: late writes of nodes that were refused.
+pub const STALE_WRITES: &str = "mediator_stale_writes_total";
+/// Counter, label `path`: adverts, by how they were taken.
+pub const ADVERTS: &str = "mediator_adverts_total";
+/// Histogram: requests in one commit of the fleet writer.
+pub const GROUP_SIZE: &str = "mediator_writer_group_size";
+/// Histogram, seconds: one commit group of the fleet writer, from lock to commit.
+pub const GROUP_SECONDS: &str = "mediator_writer_group_seconds";
+
+/// Installs the recorder of this process and describes every metric. Counters that must be seen at 0 start
+/// there.
+///
+/// # Errors
+/// When a recorder is installed already or a bucket list is empty.
+pub fn install() -> Result<PrometheusHandle, BuildError> {
+    let handle = builder()?.install_recorder()?;
+    describe();
+    Ok(handle)
+}
+
+fn builder() -> Result<PrometheusBuilder, BuildError> {
+    use metrics_exporter_prometheus::Matcher;
+    PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Full(GROUP_SIZE.to_owned()), &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])?
+        .set_buckets_for_metric(
+            Matcher::Full(GROUP_SECONDS.to_owned()),
+            &[0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, 5.0],
+        )
+}
+
+fn describe() {
+    describe_counter!(PROMOTIONS, "Queued runs that got their nodes, by wake point. Sweep must stay 0.");
+    describe_gauge!(RUNS, "Runs that have not ended, by state.");
+    describe_gauge!(LEASES, "Leases now.");
+    describe_gauge!(NODES, "Nodes by state: free, busy, draining, expired.");
+    describe_counter!(STALE_WRITES, "Late writes of nodes that were refused.");
+    describe_counter!(ADVERTS, "Adverts that came in.");
+    describe_histogram!(GROUP_SIZE, "Requests in one commit of the fleet writer.");
+    describe_histogram!(GROUP_SECONDS, metrics::Unit::Seconds, "One commit group of the fleet writer.");
+    for wake in Wake::ALL {
+        metrics::counter!(PROMOTIONS, "wake" => wake.as_str()).absolute(0);
+    }
+    metrics::counter!(STALE_WRITES).absolute(0);
+}
+
+/// A Run was promoted at this wake point.
+pub fn promoted(wake: Wake) {
+    metrics::counter!(PROMOTIONS, "wake" => wake.as_str()).increment(1);
+}
+
+/// A late write was refused.
+pub fn stale_write() {
+    metrics::counter!(STALE_WRITES).increment(1);
+}
+
+/// An advert came in.
+pub fn advert() {
+    metrics::counter!(ADVERTS).increment(1);
+}
+
+/// The fleet writer committed a group.
+pub fn group(size: usize, took: std::time::Duration) {
+    metrics::histogram!(GROUP_SIZE).record(u32::try_from(size).unwrap_or(u32::MAX));
+    metrics::histogram!(GROUP_SECONDS).record(took.as_secs_f64());
+}
+
+/// Sets the gauges from one snapshot. Called before each scrape, so that they cannot drift.
+///
+/// # Errors
+/// [`Error::Store`].
+pub async fn observe(services: &Services) -> Result<(), Error> {
+    let counts = services.counts().await?;
+    for (state, count) in
+        [("free", counts.free), ("busy", counts.busy), ("draining", counts.draining), ("expired", counts.expired)]
+    {
+        metrics::gauge!(NODES, "state" => state).set(count);
+    }
+    metrics::gauge!(LEASES).set(counts.leases);
+    metrics::gauge!(RUNS, "state" => "QUEUED").set(counts.queued);
+    metrics::gauge!(RUNS, "state" => "RUNNING").set(counts.running);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wake_point_is_seen_from_the_start() {
+        let recorder = builder().unwrap().build_recorder();
+        let text = metrics::with_local_recorder(&recorder, || {
+            describe();
+            promoted(Wake::RunSettled);
+            group(3, std::time::Duration::from_millis(4));
+            recorder.handle().render()
+        });
+        for wake in Wake::ALL {
+            let count = u8::from(wake == Wake::RunSettled);
+            assert!(text.contains(&format!("{PROMOTIONS}{{wake=\"{wake}\"}} {count}")), "{text}");
+        }
+        assert!(text.contains("mediator_writer_group_size_bucket{le=\"4\"} 1"), "{text}");
+    }
+}

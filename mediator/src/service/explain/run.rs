@@ -1,0 +1,255 @@
+//! Why a Run waits: per role the nodes that could serve it, who holds them, and what can free them.
+
+use std::collections::BTreeMap;
+
+use shared::{
+    RunId, Timestamp,
+    contract::Require,
+    domain::{Cause, Drain, Fleet, Node, Run, RunState, Settings, StepState, Verdict, Wake, lacking, satisfies},
+};
+
+use super::{Explanation, RoleExplanation, age, node::held_back, some};
+
+/// Explains one Run against the fleet of the same snapshot.
+#[must_use]
+pub fn explain_run(fleet: &Fleet, run: &Run, settings: &Settings, now: Timestamp) -> Explanation {
+    let roles: Vec<RoleExplanation> = run.contract.requires.iter().map(|it| role(fleet, it, now)).collect();
+    let queued = run.state == RunState::Queued;
+    let place = queued.then(|| place(fleet, &run.id)).flatten();
+    let too_wide = settings.max_per_run != 0 && run.contract.width() > settings.max_per_run;
+    let wakes = if queued && !too_wide { wakes(fleet, &roles) } else { Vec::new() };
+    let summary = match &run.state {
+        RunState::Queued if too_wide => format!(
+            "run {} waits: it wants {} nodes and lease.max_per_run allows {}; raise the limit or cancel the run",
+            run.id,
+            run.contract.width(),
+            settings.max_per_run,
+        ),
+        RunState::Queued => queued_summary(fleet, run, &roles, &wakes, place, now),
+        RunState::Running | RunState::Verifying => running_summary(fleet, run, now),
+        RunState::Succeeded(verdict) => {
+            format!("run {} SUCCEEDED: {}{}", run.id, ended_by(run, verdict), ago(run, now))
+        }
+        RunState::Failed(verdict) => format!("run {} FAILED: {}{}", run.id, ended_by(run, verdict), ago(run, now)),
+    };
+    Explanation { observed_at: now, summary, roles, place, wakes, lendable: None, reasons: Vec::new() }
+}
+
+fn role(fleet: &Fleet, require: &Require, now: Timestamp) -> RoleExplanation {
+    let mut it = RoleExplanation {
+        role: require.role.clone(),
+        wanted: require.count,
+        live: 0,
+        busy: 0,
+        draining: 0,
+        free: 0,
+        lacking: lacking(require, fleet.live(now)),
+        holders: Vec::new(),
+    };
+    for node in fleet.live(now).filter(|node| satisfies(&node.capabilities, require)) {
+        it.live += 1;
+        if let Some(lease) = fleet.lease(&node.id) {
+            it.busy += 1;
+            it.holders.push((node.id.clone(), lease.run.clone()));
+        } else if node.is_draining() {
+            it.draining += 1;
+        } else {
+            it.free += 1;
+        }
+    }
+    it
+}
+
+impl RoleExplanation {
+    fn is_short(&self) -> bool {
+        self.free < self.wanted
+    }
+}
+
+fn place(fleet: &Fleet, run: &RunId) -> Option<u32> {
+    let at = fleet.queue.iter().position(|(_, queued)| queued.run == *run)?;
+    u32::try_from(at + 1).ok()
+}
+
+/// What can make this Run runnable. A node that is missing or held back comes by an advert; one that is
+/// leased comes by what ends its Run, or by a Run of several nodes giving one back.
+fn wakes(fleet: &Fleet, roles: &[RoleExplanation]) -> Vec<Wake> {
+    let short: Vec<&RoleExplanation> = roles.iter().filter(|role| role.is_short()).collect();
+    // Even with every holder gone there would be too few.
+    let needs_advert = short.iter().any(|role| role.busy + role.free < role.wanted);
+    let leased = short.iter().any(|role| role.busy > 0);
+    let draining = short.iter().any(|role| role.draining > 0);
+    let mut held: BTreeMap<&RunId, u32> = BTreeMap::new();
+    for lease in fleet.leases() {
+        *held.entry(&lease.run).or_default() += 1;
+    }
+    let wide = short.iter().flat_map(|role| &role.holders).any(|(_, run)| held.get(run).is_some_and(|n| *n > 1));
+    let mut wakes = Vec::new();
+    if needs_advert {
+        wakes.push(Wake::AdvertOpened);
+    }
+    if leased {
+        wakes.extend([Wake::RunSettled, Wake::RunCancelled]);
+        if wide {
+            wakes.push(Wake::PartialRelease);
+        }
+        wakes.extend([Wake::LeaseExpired, Wake::NodeRestarted]);
+    }
+    if draining && !needs_advert {
+        wakes.push(Wake::AdvertOpened);
+    }
+    wakes
+}
+
+fn queued_summary(
+    fleet: &Fleet,
+    run: &Run,
+    roles: &[RoleExplanation],
+    wakes: &[Wake],
+    place: Option<u32>,
+    now: Timestamp,
+) -> String {
+    let short: Vec<String> = run
+        .contract
+        .requires
+        .iter()
+        .zip(roles)
+        .filter(|(_, role)| role.is_short())
+        .map(|(require, role)| format!("for role {}: {}", role.role, shortage(fleet, require, role, now)))
+        .collect();
+    let line = place.map(|place| format!(" (number {place} in line)")).unwrap_or_default();
+    if short.is_empty() {
+        return format!("run {}{line} can run now and is about to be taken", run.id);
+    }
+    let mut text = format!("run {}{line} waits {}", run.id, short.join("; and "));
+    // The two likeliest are enough for a sentence; the list has all of them.
+    let names: Vec<&str> = wakes.iter().take(2).map(|wake| wake.as_str()).collect();
+    if !names.is_empty() {
+        text.push_str("; freed by ");
+        text.push_str(&names.join(" or "));
+    }
+    text
+}
+
+fn shortage(fleet: &Fleet, require: &Require, role: &RoleExplanation, now: Timestamp) -> String {
+    if role.live == 0 {
+        return nobody(fleet, require, role, now);
+    }
+    let mut parts = Vec::new();
+    if role.live < role.wanted {
+        let misses = if role.lacking.is_empty() { String::new() } else { format!(" ({})", role.lacking.join(", ")) };
+        parts.push(format!("{} wanted, only {} live {}{misses}", role.wanted, role.live, fit(role.live)));
+    }
+    if role.busy > 0 {
+        let holders: Vec<String> = role.holders.iter().map(|(node, run)| format!("run {run} on {node}")).collect();
+        let verb = if role.busy == 1 { "is" } else { "are" };
+        parts.push(format!(
+            "{} of {} matching {} {verb} leased ({})",
+            role.busy,
+            role.live,
+            if role.live == 1 { "node" } else { "nodes" },
+            some(&holders)
+        ));
+    }
+    if role.draining > 0 {
+        let held: Vec<String> = fleet
+            .live(now)
+            .filter(|node| satisfies(&node.capabilities, require))
+            .filter(|node| node.is_draining() && fleet.lease(&node.id).is_none())
+            .map(held_back)
+            .collect();
+        let verb = if role.draining == 1 { "is" } else { "are" };
+        parts.push(format!("{} {verb} held back by the owner or the agent ({})", role.draining, some(&held)));
+    }
+    if role.free > 0 {
+        parts.push(format!("{} free, {} wanted", role.free, role.wanted));
+    }
+    parts.join(", ")
+}
+
+const fn fit(live: u32) -> &'static str {
+    if live == 1 { "node fits" } else { "nodes fit" }
+}
+
+/// No live node can serve the role: say whether one could, and when it was seen last.
+fn nobody(fleet: &Fleet, require: &Require, role: &RoleExplanation, now: Timestamp) -> String {
+    let gone = fleet
+        .nodes()
+        .filter(|node| !node.is_live(now) && satisfies(&node.capabilities, require))
+        .max_by_key(|node| node.seen_at);
+    let offered = fleet.live(now).any(|node| node.capabilities.iter().any(|it| it.name == require.capability));
+    let mut text = if offered {
+        format!("no live node offers capability {} as wanted ({})", require.capability, role.lacking.join(", "))
+    } else {
+        format!("no live node offers capability {}", require.capability)
+    };
+    text.push_str(&match gone {
+        Some(node) => format!("; last seen {} ago on {}", age(now.since(node.seen_at)), node.id),
+        None => "; no node that was here before could serve it".to_owned(),
+    });
+    text
+}
+
+fn running_summary(fleet: &Fleet, run: &Run, now: Timestamp) -> String {
+    let claimed = run.steps.iter().filter_map(|step| match &step.state {
+        StepState::Claimed { node, at } => Some(format!("step {} on {node} for {}", step.name, age(now.since(*at)))),
+        StepState::Pending
+        | StepState::Waiting
+        | StepState::Asked { .. }
+        | StepState::Done { .. }
+        | StepState::Failed { .. }
+        | StepState::Skipped { .. } => None,
+    });
+    let claimed: Vec<String> = claimed.collect();
+    if !claimed.is_empty() {
+        return format!("run {} runs: {}", run.id, some(&claimed));
+    }
+    let ready: Vec<String> = run
+        .ready()
+        .filter_map(|step| {
+            let node = fleet.node(run.node_of_step(step.seq)?)?;
+            Some(format!("step {} {}", step.name, claimable(node, now)))
+        })
+        .collect();
+    if ready.is_empty() {
+        return format!("run {} is {}", run.id, run.state.as_str());
+    }
+    format!("run {} holds its nodes and nothing is claimed: {}", run.id, some(&ready))
+}
+
+fn claimable(node: &Node, now: Timestamp) -> String {
+    if !node.is_live(now) {
+        return format!("waits for {}, not seen for {}", node.id, age(now.since(node.seen_at)));
+    }
+    if node.stopping {
+        return format!("is not claimed: the agent of {} is stopping", node.id);
+    }
+    if node.policy.drain == Drain::AtBoundary {
+        return format!("is not claimed: {} drains at-boundary", node.id);
+    }
+    format!("waits to be claimed by {}", node.id)
+}
+
+fn ended_by(run: &Run, verdict: &Verdict) -> String {
+    match &verdict.cause {
+        Cause::Judged => {
+            let failed: Vec<String> = verdict
+                .findings
+                .iter()
+                .filter(|finding| finding.holds == shared::domain::Holds::Failed)
+                .map(|finding| finding.condition.clone())
+                .collect();
+            if failed.is_empty() { "judged".to_owned() } else { format!("judged ({})", some(&failed)) }
+        }
+        Cause::StepFailed(step) => format!("step {step} did not complete"),
+        Cause::Cancelled(_) => "cancelled".to_owned(),
+        Cause::Drain(node) => format!("the owner of {node} took it back at a step boundary"),
+        Cause::LeaseExpired(node) => format!("node {node} went silent and its lease ran out"),
+        Cause::NodeRestarted(node) => format!("node {node} restarted in the middle of a step"),
+        Cause::Rejected => run.reject.as_ref().map_or_else(|| "rejected".to_owned(), |reject| reject.reason.clone()),
+    }
+}
+
+fn ago(run: &Run, now: Timestamp) -> String {
+    run.ended_at.map(|at| format!(", {} ago", age(now.since(at)))).unwrap_or_default()
+}

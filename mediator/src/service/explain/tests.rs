@@ -1,0 +1,141 @@
+use shared::domain::{Cause, Drain, Lease, Node, RunState, Settings, Verdict};
+
+use super::*;
+use crate::service::sample::{CONTRACT, NOW, drained, fleet, gone, id, lease, node, run, running};
+
+fn why(nodes: &[Node], leases: &[Lease]) -> Explanation {
+    let run = run("waits", CONTRACT);
+    let fleet = fleet(nodes, leases, &[&run]);
+    let explanation = explain_run(&fleet, &run, &Settings::default(), NOW);
+    for role in &explanation.roles {
+        assert_eq!(role.live, role.busy + role.draining + role.free, "numbers add up to live: {role:?}");
+    }
+    explanation
+}
+
+#[test]
+fn leased_nodes_name_their_holders_and_what_frees_them() {
+    let got = why(&[node("n1", "build"), node("n2", "build")], &[lease("n1", "a"), lease("n2", "b")]);
+    assert_eq!(
+        got.summary,
+        "run waits (number 1 in line) waits for role builder: 2 of 2 matching nodes are leased \
+         (run a on n1, run b on n2); freed by RunSettled or RunCancelled"
+    );
+    assert_eq!(got.place, Some(1));
+    assert_eq!(got.wakes, [Wake::RunSettled, Wake::RunCancelled, Wake::LeaseExpired, Wake::NodeRestarted]);
+}
+
+#[test]
+fn a_holder_of_several_nodes_may_give_one_back() {
+    let got = why(&[node("n1", "build"), node("n2", "other")], &[lease("n1", "a"), lease("n2", "a")]);
+    assert!(got.wakes.contains(&Wake::PartialRelease), "{got:?}");
+}
+
+#[test]
+fn busy_counts_before_draining() {
+    let both = drained(node("n1", "build"), Drain::Graceful, "");
+    let got = why(&[both, node("n2", "build")], &[lease("n1", "a"), lease("n2", "b")]);
+    let role = &got.roles[0];
+    assert_eq!((role.live, role.busy, role.draining, role.free), (2, 2, 0, 0));
+}
+
+#[test]
+fn a_draining_node_shows_its_owners_words() {
+    let got = why(&[drained(node("n1", "build"), Drain::Graceful, "holidays")], &[]);
+    assert_eq!(
+        got.summary,
+        "run waits (number 1 in line) waits for role builder: 1 is held back by the owner or the agent \
+         (n1 graceful: holidays); freed by AdvertOpened"
+    );
+}
+
+#[test]
+fn no_live_node_is_said_plainly() {
+    let got = why(&[gone(node("n1", "build"), 120), node("n2", "other")], &[]);
+    assert_eq!(
+        got.summary,
+        "run waits (number 1 in line) waits for role builder: no live node offers capability build; \
+         last seen 3m ago on n1; freed by AdvertOpened"
+    );
+    assert_eq!(got.roles[0].live, 0);
+    assert_eq!(got.roles[0].lacking, ["1 of 1 node lacks capability build"]);
+    let never = why(&[], &[]);
+    assert!(never.summary.contains("no node that was here before could serve it"), "{}", never.summary);
+}
+
+#[test]
+fn a_wrong_attribute_is_the_nearest_miss() {
+    let mut other = node("n1", "build");
+    other.capabilities[0].attrs.insert("os".into(), shared::contract::AttrValue::Text("plan9".into()));
+    let got = why(&[other], &[]);
+    assert!(got.summary.contains("no live node offers capability build as wanted (1 of 1 node lacks os=linux)"));
+}
+
+#[test]
+fn a_run_that_is_too_wide_for_the_limit_says_so() {
+    let run = run("wide", &CONTRACT.replace(r#""capability": "build""#, r#""capability": "build", "count": 3"#));
+    let fleet = fleet(&[node("n1", "build")], &[], &[&run]);
+    let got = explain_run(&fleet, &run, &Settings { max_per_run: 2, ..Settings::default() }, NOW);
+    assert!(got.summary.contains("lease.max_per_run allows 2"), "{}", got.summary);
+    assert!(got.wakes.is_empty(), "nothing frees it by itself");
+}
+
+#[test]
+fn place_counts_in_the_order_of_the_line() {
+    let (first, mut second) = (run("first", CONTRACT), run("second", CONTRACT));
+    second.place = 9;
+    let fleet = fleet(&[node("n1", "build")], &[lease("n1", "a")], &[&first, &second]);
+    assert_eq!(explain_run(&fleet, &second, &Settings::default(), NOW).place, Some(2));
+}
+
+#[test]
+fn a_running_run_says_what_it_does() {
+    let run = running(run("busy", CONTRACT), "n1");
+    let fleet = fleet(&[node("n1", "build")], &[lease("n1", "busy")], &[]);
+    let got = explain_run(&fleet, &run, &Settings::default(), NOW);
+    assert_eq!(got.summary, "run busy runs: step test on n1 for 20s");
+    assert_eq!((got.place, got.wakes.len()), (None, 0));
+}
+
+#[test]
+fn a_run_that_ended_says_how_and_never_who_cancelled() {
+    let mut run = run("over", CONTRACT);
+    run.ended_at = Some(NOW);
+    run.state = RunState::Failed(Verdict { cause: Cause::Drain(id("n1")), findings: Vec::new() });
+    let fleet = fleet(&[], &[], &[]);
+    let got = explain_run(&fleet, &run, &Settings::default(), NOW);
+    assert_eq!(got.summary, "run over FAILED: the owner of n1 took it back at a step boundary, 0s ago");
+    run.state = RunState::Failed(Verdict { cause: Cause::Cancelled(id("someone")), findings: Vec::new() });
+    assert!(!explain_run(&fleet, &run, &Settings::default(), NOW).summary.contains("someone"));
+}
+
+fn node_says(node: &Node, leases: &[Lease]) -> Explanation {
+    explain_node(&fleet(std::slice::from_ref(node), leases, &[]), node, NOW)
+}
+
+#[test]
+fn a_node_lists_every_reason() {
+    let mut held = gone(drained(node("n1", "build"), Drain::AtBoundary, "mine"), 5);
+    held.stopping = true;
+    held.policy.error = "line 2: unknown key".into();
+    let got = node_says(&held, &[lease("n1", "a")]);
+    assert_eq!(got.lendable, Some(false));
+    assert_eq!(
+        got.reasons,
+        [
+            "leased by run a for 30s",
+            "draining (at-boundary) for 10m by its owner: mine (policy file: line 2: unknown key)",
+            "stopping: its agent was told to stop; its next start ends that",
+            "its advert expired 5s ago; last seen 1m5s ago",
+        ]
+    );
+}
+
+#[test]
+fn a_lendable_node_has_no_reason_and_a_warning_stays_one() {
+    let mut free = node("n1", "build");
+    free.policy.error = "group-writable".into();
+    let got = node_says(&free, &[]);
+    assert_eq!((got.lendable, got.reasons.len()), (Some(true), 0));
+    assert!(got.summary.ends_with("(policy file: group-writable)"), "{}", got.summary);
+}

@@ -1,0 +1,42 @@
+//! Dry run: what submitting a contract would come to now. Stores nothing.
+
+use shared::{
+    contract,
+    domain::{Assigned, Reject, preview},
+};
+
+use super::Services;
+use crate::error::Error;
+
+/// What a submit would come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preview {
+    /// `RUNNING`, `QUEUED` or `FAILED`.
+    pub state: &'static str,
+    /// The nodes it would get.
+    pub assigned: Vec<Assigned>,
+    /// Why not, or why not now.
+    pub reject: Option<Reject>,
+}
+
+impl Services {
+    /// What submitting this contract would come to now.
+    ///
+    /// # Errors
+    /// [`Error::Contract`], [`Error::Store`].
+    pub async fn dry_run(&self, contract_text: &[u8]) -> Result<Preview, Error> {
+        let contract = contract::parse(contract_text)?;
+        let mut tx = self.store.read().await?;
+        let fleet = tx.fleet().await?;
+        Ok(match preview(&fleet, &contract.requires, &self.settings, tx.now()) {
+            Ok(assigned) => Preview { state: "RUNNING", assigned, reject: None },
+            Err(reject) => {
+                let state = if reject.code == NOT_NOW { "QUEUED" } else { "FAILED" };
+                Preview { state, assigned: Vec::new(), reject: Some(reject) }
+            }
+        })
+    }
+}
+
+/// The code of a reject that waiting cures.
+const NOT_NOW: u16 = 409;

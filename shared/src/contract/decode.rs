@@ -1,0 +1,358 @@
+//! From values to the types of the grammar.
+//!
+//! Written out rather than derived, because a derived reader stops at the first fault and knows no path. It
+//! goes on after each fault, so that an author sees all of them at once. [`super::schema`] is derived from the
+//! types; a test holds the keys known here against it.
+
+use std::{collections::BTreeMap, fmt::Display, str::FromStr};
+
+use super::{
+    AnyOf, AtLeast, AttrMatch, AttrValue, Condition, Contract, Dispatch, Input, OnDrain, OnLost, Require, Step,
+    WhenUnmatched, Work,
+    problem::{Path, Problems, cut},
+    tree::{Node, Value, position},
+};
+
+/// `None` says that a problem was noted.
+type Read<T> = Option<T>;
+
+/// The text, and what is wrong with it.
+pub(super) struct Decoder<'d, 't> {
+    pub(super) text: &'t str,
+    pub(super) problems: &'d mut Problems<'t>,
+}
+
+/// The entries of a map with fixed keys.
+struct Fields<'n, 'p> {
+    node: &'n Node,
+    path: &'p Path<'p>,
+}
+
+impl Decoder<'_, '_> {
+    pub(super) fn contract(&mut self, node: &Node) -> Read<Contract> {
+        let fields = self.fields(node, &Path::ROOT, super::CONTRACT_KEYS)?;
+        let run_id = self.optional(&fields, "run_id", Self::parsed);
+        let work = self.optional(&fields, "work", Self::work);
+        let env = self.or_default(&fields, "env", |it, node, path| it.dict(node, path, Self::text));
+        let requires = self.required(&fields, "requires", |it, node, path| it.list(node, path, Self::require));
+        let steps = self.required(&fields, "steps", |it, node, path| it.list(node, path, Self::step));
+        let success_when =
+            self.or_default(&fields, "success_when", |it, node, path| it.list(node, path, Self::condition));
+        let on_lost = self.or_default(&fields, "on_lost", |it, node, path| {
+            let fields = it.fields(node, path, &["retry"])?;
+            Some(OnLost { retry: it.or_default(&fields, "retry", Self::number)? })
+        });
+        let on_drain = self.or_default(&fields, "on_drain", |it, node, path| {
+            it.word(node, path, &[("close", OnDrain::Close), ("requeue", OnDrain::Requeue)])
+        });
+        let when_unmatched = self.or_default(&fields, "when_unmatched", |it, node, path| {
+            it.word(node, path, &[("reject", WhenUnmatched::Reject), ("queue", WhenUnmatched::Queue)])
+        });
+        Some(Contract {
+            run_id: run_id?,
+            work: work?,
+            env: env?,
+            requires: requires?,
+            steps: steps?,
+            success_when: success_when?,
+            on_lost: on_lost?,
+            on_drain: on_drain?,
+            when_unmatched: when_unmatched?,
+        })
+    }
+
+    fn work(&mut self, node: &Node, path: &Path<'_>) -> Read<Work> {
+        let fields = self.fields(node, path, &["system", "change_id"])?;
+        let system = self.required(&fields, "system", Self::text);
+        let change_id = self.required(&fields, "change_id", Self::text);
+        Some(Work { system: system?, change_id: change_id? })
+    }
+
+    fn require(&mut self, node: &Node, path: &Path<'_>) -> Read<Require> {
+        let fields = self.fields(node, path, &["as", "capability", "count", "attrs", "apart"])?;
+        let role = self.required(&fields, "as", Self::parsed);
+        let capability = self.required(&fields, "capability", Self::text);
+        let count = self.optional(&fields, "count", Self::number);
+        let attrs = self.or_default(&fields, "attrs", |it, node, path| it.dict(node, path, Self::attr_match));
+        let apart = self.or_default(&fields, "apart", Self::flag);
+        Some(Require { role: role?, capability: capability?, count: count?.unwrap_or(1), attrs: attrs?, apart: apart? })
+    }
+
+    fn attr_match(&mut self, node: &Node, path: &Path<'_>) -> Read<AttrMatch> {
+        let Value::Map(_) = node.value else { return self.attr_value(node, path).map(AttrMatch::Equals) };
+        let fields = self.fields(node, path, &["min", "any"])?;
+        let min = self.optional(&fields, "min", Self::number::<i64>)?;
+        let any = self.optional(&fields, "any", |it, node, path| it.list(node, path, Self::attr_value))?;
+        match (min, any) {
+            (Some(min), None) => Some(AttrMatch::Min(AtLeast { min })),
+            (None, Some(any)) => Some(AttrMatch::Any(AnyOf { any })),
+            _ => self.refuse(node, path, "write a value, {min: NUMBER} or {any: [VALUE, ...]}"),
+        }
+    }
+
+    fn attr_value(&mut self, node: &Node, path: &Path<'_>) -> Read<AttrValue> {
+        match &node.value {
+            Value::Text(text) => Some(AttrValue::Text(text.clone())),
+            Value::Int(number) if self.is_plain(node) => Some(AttrValue::Number(*number)),
+            Value::Bool(flag) if self.is_plain(node) => Some(AttrValue::Flag(*flag)),
+            Value::Bool(_) if self.is_letter(node) => Some(AttrValue::Text(node.spelling(self.text).to_owned())),
+            _ => self.wrong(node, path, "text, a whole number, true or false"),
+        }
+    }
+
+    fn step(&mut self, node: &Node, path: &Path<'_>) -> Read<Step> {
+        let fields = self.fields(node, path, super::STEP_KEYS)?;
+        let id = self.required(&fields, "id", Self::parsed);
+        let uses = self.optional(&fields, "uses", Self::parsed);
+        let run = self.optional(&fields, "run", |it, node, path| it.list(node, path, Self::text));
+        let needs = self.optional(&fields, "needs", |it, node, path| it.list(node, path, Self::parsed));
+        let env = self.or_default(&fields, "env", |it, node, path| it.dict(node, path, Self::text));
+        let input = self.optional(&fields, "in", |it, node, path| {
+            let fields = it.fields(node, path, &["from"])?;
+            let from = it.required(&fields, "from", |it, node, path| it.list(node, path, Self::text))?;
+            Some(Input { from })
+        });
+        let out = self.or_default(&fields, "out", |it, node, path| it.list(node, path, Self::text));
+        let timeout = self.optional(&fields, "timeout", Self::parsed);
+        let release = self.or_default(&fields, "release", |it, node, path| it.list(node, path, Self::parsed));
+        let dispatch = self.optional(&fields, "dispatch", |it, node, path| {
+            let fields = it.fields(node, path, &["from", "to"])?;
+            let from = it.required(&fields, "from", Self::text);
+            let to = it.required(&fields, "to", |it, node, path| it.list(node, path, Self::parsed));
+            Some(Dispatch { from: from?, to: to? })
+        });
+        let max_attempts = self.optional(&fields, "max_attempts", Self::number);
+        let keep = self.or_default(&fields, "keep", Self::flag);
+        let part = |key| node.get(key).map(Node::to_json);
+        Some(Step {
+            id: id?,
+            uses: uses?,
+            run: run?,
+            agent: part("agent"),
+            acquire: part("acquire"),
+            ask: part("ask"),
+            needs: needs?,
+            env: env?,
+            input: input?,
+            out: out?,
+            timeout: timeout?,
+            release: release?,
+            dispatch: dispatch?,
+            repeat: part("loop"),
+            max_attempts: max_attempts?.unwrap_or(1),
+            keep: keep?,
+        })
+    }
+
+    fn condition(&mut self, node: &Node, path: &Path<'_>) -> Read<Condition> {
+        let fields = self.fields(node, path, &["step", "exit_code", "produced", "within_attempts", "required"])?;
+        let step = self.required(&fields, "step", Self::parsed);
+        let exit_code = self.optional(&fields, "exit_code", Self::number);
+        let produced = self.optional(&fields, "produced", |it, node, path| it.list(node, path, Self::text));
+        let within_attempts = self.optional(&fields, "within_attempts", Self::number);
+        let required = self.or_default(&fields, "required", Self::flag);
+        Some(Condition {
+            step: step?,
+            exit_code: exit_code?,
+            produced: produced?,
+            within_attempts: within_attempts?,
+            required: required?,
+        })
+    }
+}
+
+/// The parts that every rule above is made of.
+impl Decoder<'_, '_> {
+    fn refuse<T>(&mut self, node: &Node, path: &Path<'_>, message: impl Into<String>) -> Read<T> {
+        self.problems.at(path, node.at, message);
+        None
+    }
+
+    /// Not what is wanted here: says what YAML takes it for, and how to write it.
+    fn wrong<T>(&mut self, node: &Node, path: &Path<'_>, wanted: &str) -> Read<T> {
+        let spelling = cut(node.spelling(self.text));
+        let is = match node.value {
+            Value::Null if spelling.is_empty() => "it is empty here".to_owned(),
+            Value::Null => format!("{spelling} is YAML for nothing"),
+            Value::Bool(_) => format!("{spelling} is YAML for a truth value"),
+            Value::Int(_) | Value::Float => format!("{spelling} is YAML for a number"),
+            Value::Text(_) => format!("{spelling} is text"),
+            Value::List(_) => "it is a list here".to_owned(),
+            Value::Map(_) => "it is a map here".to_owned(),
+        };
+        let quote = match node.value {
+            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float if wanted.contains("text") => {
+                format!("; write \"{spelling}\" in quotes to mean the text")
+            }
+            _ => String::new(),
+        };
+        self.refuse(node, path, format!("must be {wanted}, but {is}{quote}"))
+    }
+
+    /// Spelled in the one way in which nobody reads it as something else: 8, -1, true, false.
+    fn is_plain(&self, node: &Node) -> bool {
+        let spelling = node.spelling(self.text);
+        match &node.value {
+            Value::Int(number) => number.to_string() == spelling,
+            Value::Bool(flag) => flag.to_string() == spelling,
+            _ => false,
+        }
+    }
+
+    /// `y` and `n` were truth values once, and hardly anybody knows or means it.
+    fn is_letter(&self, node: &Node) -> bool {
+        matches!(node.spelling(self.text), "y" | "Y" | "n" | "N")
+    }
+
+    /// A whole number is taken as it is spelled: `[sleep, 5]` needs no quotes.
+    fn text(&mut self, node: &Node, path: &Path<'_>) -> Read<String> {
+        match &node.value {
+            Value::Text(text) => Some(text.clone()),
+            Value::Int(number) if self.is_plain(node) => Some(number.to_string()),
+            Value::Bool(_) if self.is_letter(node) => Some(node.spelling(self.text).to_owned()),
+            _ => self.wrong(node, path, "text"),
+        }
+    }
+
+    fn parsed<T: FromStr<Err: Display>>(&mut self, node: &Node, path: &Path<'_>) -> Read<T> {
+        let text = self.text(node, path)?;
+        match text.parse() {
+            Ok(value) => Some(value),
+            Err(error) => self.refuse(node, path, error.to_string()),
+        }
+    }
+
+    fn number<T: TryFrom<i64>>(&mut self, node: &Node, path: &Path<'_>) -> Read<T> {
+        match &node.value {
+            Value::Int(number) if self.is_plain(node) => match T::try_from(*number) {
+                Ok(number) => Some(number),
+                Err(_) => self.refuse(node, path, format!("{number} is out of range")),
+            },
+            _ => self.wrong(node, path, "a whole number"),
+        }
+    }
+
+    fn flag(&mut self, node: &Node, path: &Path<'_>) -> Read<bool> {
+        match &node.value {
+            Value::Bool(flag) if self.is_plain(node) => Some(*flag),
+            _ => self.wrong(node, path, "true or false"),
+        }
+    }
+
+    fn word<T: Copy>(&mut self, node: &Node, path: &Path<'_>, words: &[(&str, T)]) -> Read<T> {
+        let text = self.text(node, path)?;
+        match words.iter().find(|(word, _)| *word == text) {
+            Some((_, value)) => Some(*value),
+            None => {
+                let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+                self.refuse(node, path, format!("{:?} is not known here; write {}", cut(&text), words.join(" or ")))
+            }
+        }
+    }
+
+    fn list<T>(
+        &mut self,
+        node: &Node,
+        path: &Path<'_>,
+        mut read: impl FnMut(&mut Self, &Node, &Path<'_>) -> Read<T>,
+    ) -> Read<Vec<T>> {
+        let Value::List(list) = &node.value else { return self.wrong(node, path, "a list") };
+        // Every entry is read, also after one that failed.
+        let read: Vec<Read<T>> = list.iter().enumerate().map(|(at, node)| read(self, node, &path.at(at))).collect();
+        read.into_iter().collect()
+    }
+
+    fn dict<T>(
+        &mut self,
+        node: &Node,
+        path: &Path<'_>,
+        mut read: impl FnMut(&mut Self, &Node, &Path<'_>) -> Read<T>,
+    ) -> Read<BTreeMap<String, T>> {
+        self.keys(node, path, None)?;
+        let Value::Map(entries) = &node.value else { return None };
+        let read: Vec<Read<(String, T)>> = entries
+            .iter()
+            .map(|(key, node)| read(self, node, &path.key(&key.value)).map(|value| (key.value.clone(), value)))
+            .collect();
+        read.into_iter().collect()
+    }
+
+    fn fields<'n, 'p>(&mut self, node: &'n Node, path: &'p Path<'p>, known: &[&str]) -> Read<Fields<'n, 'p>> {
+        self.keys(node, path, Some(known))?;
+        Some(Fields { node, path })
+    }
+
+    /// A map without a key twice, and without one that is not known. Reading goes on after either.
+    fn keys(&mut self, node: &Node, path: &Path<'_>, known: Option<&[&str]>) -> Read<()> {
+        let Value::Map(entries) = &node.value else { return self.wrong(node, path, "a map") };
+        let mut seen = BTreeMap::new();
+        for (key, _) in entries {
+            let at = position(&key.referenced).unwrap_or(node.at);
+            let name = key.value.as_str();
+            let path = path.key(name);
+            if let Some((line, column)) = seen.insert(name, at) {
+                self.problems.at(&path, at, format!("this key is there twice, first at {line}:{column}"));
+            } else if let Some(known) = known.filter(|known| !known.contains(&name)) {
+                self.problems.at(&path, at, unknown(name, known));
+            }
+        }
+        Some(())
+    }
+
+    fn optional<T>(
+        &mut self,
+        fields: &Fields<'_, '_>,
+        key: &str,
+        read: impl FnOnce(&mut Self, &Node, &Path<'_>) -> Read<T>,
+    ) -> Read<Option<T>> {
+        match fields.node.get(key) {
+            Some(node) => read(self, node, &fields.path.key(key)).map(Some),
+            None => Some(None),
+        }
+    }
+
+    fn or_default<T: Default>(
+        &mut self,
+        fields: &Fields<'_, '_>,
+        key: &str,
+        read: impl FnOnce(&mut Self, &Node, &Path<'_>) -> Read<T>,
+    ) -> Read<T> {
+        self.optional(fields, key, read).map(Option::unwrap_or_default)
+    }
+
+    fn required<T>(
+        &mut self,
+        fields: &Fields<'_, '_>,
+        key: &str,
+        read: impl FnOnce(&mut Self, &Node, &Path<'_>) -> Read<T>,
+    ) -> Read<T> {
+        match self.optional(fields, key, read)? {
+            Some(value) => Some(value),
+            None => self.refuse(fields.node, fields.path, format!("`{key}` is missing")),
+        }
+    }
+}
+
+/// What an unknown key is told: the known one that it looks like, or all of them.
+fn unknown(key: &str, known: &[&str]) -> String {
+    match known.iter().find(|it| key.len() <= 40 && distance(key, it) <= 2) {
+        Some(like) => format!("unknown key; did you mean `{like}`?"),
+        None => format!("unknown key; known here: {}", known.join(", ")),
+    }
+}
+
+/// How many letters to add, drop or change.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let keep = corner + usize::from(from != *to);
+            corner = row[j + 1];
+            row[j + 1] = keep.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,1 +1,0 @@
-//! The rules of a contract that a grammar cannot say.
