@@ -75,7 +75,20 @@ async fn a_flood_of_output_arrives_whole() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_known_already_is_acknowledged_before_it_is_sent() {
+    let yard = Yard::new().await;
+    yard.grant("r1", 1);
+    let script = "head -c 6000000 /dev/zero > $OUT/a; for i in b c d e f; do cp $OUT/a $OUT/$i; done";
+    yard.send(Item::Step(yard.step(0, &["sh", "-c", "$S"]).with_env("S", script))).await;
+    assert_eq!(reason(&yard.report("a report").await).0, "exit 0");
+    let sizes = yard.with(|world| world.artifacts.values().map(Vec::len).collect::<Vec<_>>());
+    assert_eq!(sizes, [6_000_000; 6]);
+}
+
+#[tokio::test]
 async fn ten_thousand_files_are_stored_with_few_descriptors() {
+    let limit = rustix::process::Rlimit { current: Some(256), maximum: Some(256) };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
     let yard = Yard::new().await;
     yard.grant("r1", 1);
     let script = "cd $OUT && seq 1 10000 | xargs touch && ls | wc -l";
@@ -150,7 +163,7 @@ async fn an_output_over_the_limit_is_refused_by_name() {
 }
 
 /// Steps with a variable more.
-pub trait WithEnv {
+pub(crate) trait WithEnv {
     fn with_env(self, name: &str, value: &str) -> Self;
 }
 
