@@ -200,7 +200,7 @@ impl Spool {
                 _ => self.set_aside(&path, "nothing that belongs into a spool"),
             }
         }
-        records.sort_by(|a: &Record, b| (a.ended_at, a.key()).cmp(&(b.ended_at, b.key())));
+        records.sort_by_key(|record: &Record| (record.ended_at, record.key()));
         let known: std::collections::HashSet<PathBuf> =
             records.iter().map(|record| self.log_path(&record.key())).collect();
         for log in logs.into_iter().filter(|log| !known.contains(log)) {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod fake;
+mod killed;
 mod leases;
 mod results;
 mod stopping;

@@ -207,6 +207,8 @@ impl Node {
             current.order(Stop { cause: StopCause::Superseded, grace: self.grace });
         }
         self.life.send_replace(None);
+        drop(inner);
+        self.at_rest.notify_waiters();
         Superseded::Idle
     }
 
@@ -268,6 +270,7 @@ impl Node {
             self.outbox.drop_lease(lease);
             self.tell(Job::End(lease.clone()));
         }
+        self.at_rest.notify_waiters();
     }
 
     fn tell(&self, job: Job) {
