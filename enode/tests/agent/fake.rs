@@ -39,6 +39,8 @@ pub(crate) struct World {
     pub(crate) lose_answers: u32,
     /// The next advert is answered only when this fires, with what was true when it came.
     pub(crate) hold_advert: Option<Arc<Notify>>,
+    /// And it is refused with this.
+    pub(crate) refuse_held: Option<Status>,
     /// How many adverts wait for that.
     pub(crate) held: u32,
     /// Reports are refused with this.
@@ -265,6 +267,9 @@ impl NodeService for Fake {
             gate
         }) {
             gate.notified().await;
+            if let Some(status) = self.with(|world| world.refuse_held.take()) {
+                return Err(status);
+            }
         }
         answer.map(Response::new)
     }

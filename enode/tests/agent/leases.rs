@@ -137,15 +137,32 @@ async fn a_superseded_node_kills_its_step_and_waits_as_somebody_new() {
 async fn a_refusal_of_what_was_said_before_the_newest_stream_is_ignored() {
     let yard = Yard::new().await;
     let pid = start_sleeper(&yard, "r1", 1).await;
-    for opened in 2..6 {
+    let gate = Arc::new(Notify::new());
+    yard.with(|world| {
+        world.hold_advert = Some(gate.clone());
+        world.refuse_held = Some(fake::superseded());
+    });
+    yard.until("an advert on its way", |world| (world.held == 1).then_some(())).await;
+    let (instance, opened) = yard.with(|world| (world.instance.clone(), world.streams_opened));
+    yard.break_stream();
+    yard.until("a new stream", |world| (world.streams_opened > opened).then_some(())).await;
+    gate.notify_one();
+    let advert = yard.advert("the next one", |_| true).await;
+    let advert = yard.advert("and one more", |it| it.advert_no > advert.advert_no).await;
+    assert_eq!(advert.node.unwrap().instance, instance);
+    assert_eq!(advert.running.len(), 1);
+    assert!(crate::is_alive(&pid));
+}
+
+#[tokio::test]
+async fn an_acknowledged_stream_replaces_those_before_it() {
+    let yard = Yard::new().await;
+    for opened in 2..5 {
+        yard.until("a stream", |world| (world.streams_opened >= opened - 1).then_some(())).await;
         yard.break_stream();
         yard.until("a new stream", |world| (world.streams_opened >= opened).then_some(())).await;
     }
-    yard.advert("an advert that lists it still", |it| it.running.len() == 1).await;
-    assert!(crate::is_alive(&pid));
-    let advert = yard.advert("the streams", |_| true).await;
-    let streams = advert.node.unwrap().streams;
-    assert_eq!(streams.len(), 1, "what is acknowledged replaces what was before: {streams:?}");
+    yard.advert("only the newest is named", |it| it.node.as_ref().is_some_and(|node| node.streams.len() == 1)).await;
 }
 
 #[tokio::test]
