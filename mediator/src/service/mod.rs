@@ -5,6 +5,7 @@
 #[cfg(test)]
 pub(crate) mod bench;
 pub mod explain;
+pub mod follow;
 pub mod observe;
 pub mod preview;
 #[cfg(test)]

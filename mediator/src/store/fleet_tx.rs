@@ -13,12 +13,7 @@ use shared::{
 };
 
 use super::{
-    Store,
-    batch::Rows,
-    error::StoreError,
-    event, lease, load, node, postgres,
-    row::Bad,
-    run,
+    Store, batch::Rows, error::StoreError, event, lease, load, node, postgres, row::Bad, run,
     sql::{Conn, Query, Tx, Value},
     step, sync,
 };
@@ -200,11 +195,7 @@ impl FleetTx {
             table: rows.write.table,
             key: rows.keys(),
             column: "",
-            why: format!(
-                "{} changed {changed} rows of {}; the others are not as expected",
-                rows.write.name,
-                rows.len()
-            ),
+            why: format!("{} changed {changed} rows of {}; the others are not as expected", rows.write.name, rows.len()),
         })
     }
 

@@ -40,7 +40,6 @@ use std::sync::{
 
 use shared::Timestamp;
 
-use self::sql::{Auto, Conn, Query, Tx};
 pub use self::{
     artifact::{ArtifactRow, Fence},
     error::{ErrorKind, Outage, StoreError},
@@ -50,6 +49,7 @@ pub use self::{
     read_tx::ReadTx,
     token::TokenRow,
 };
+use self::sql::{Auto, Conn, Query, Tx};
 use crate::clock::Clock;
 
 /// A database of either engine.

@@ -188,8 +188,7 @@ fn state(row: &Row, result: &Stored, started_at: Option<Timestamp>) -> Result<St
         "ASKED" => StepState::Asked { at: since()? },
         "DONE" => StepState::Done { exit_code: result.exit_code, at: ended()? },
         "FAILED" => {
-            let reason =
-                result.reason.as_deref().ok_or_else(|| Bad::new("result", "a FAILED step lacks its reason"))?;
+            let reason = result.reason.as_deref().ok_or_else(|| Bad::new("result", "a FAILED step lacks its reason"))?;
             let reason: FailReason = reason.parse().map_err(|why: String| Bad::new("result", why))?;
             StepState::Failed { reason, message: result.message.clone().unwrap_or_default(), at: ended()? }
         }

@@ -8,12 +8,9 @@ use shared::{
     domain::{AdvertReply, Assigned, Capability, Drain, Finding, Policy, Reject},
 };
 
-use crate::{
-    service::{
-        explain::{Explanation, RoleExplanation},
-        observe::{CurrentView, LeaseView, NodeView, Page, RunDetail, RunView, StepView, VerdictView},
-    },
-    store::EventRow,
+use crate::service::{
+    explain::{Explanation, RoleExplanation},
+    observe::{CurrentView, EventRow, LeaseView, NodeView, Page, RunDetail, RunView, StepView, VerdictView},
 };
 
 fn millis(at: Option<Timestamp>) -> Option<i64> {
