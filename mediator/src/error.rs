@@ -206,9 +206,11 @@ impl Error {
         }
     }
 
-    /// Writes faults of ours to the log, with their chain. Peers' mistakes are not logged as errors.
-    pub fn log(&self) {
-        if matches!(self.kind(), Kind::Internal | Kind::StoreUnavailable) {
+    /// Counts a failure by its reason as it is told to a peer, and writes faults of ours to the log with their
+    /// chain. Peers' mistakes are counted only.
+    pub fn note(&self) {
+        crate::metrics::refused(self.kind());
+        if matches!(self.kind(), Kind::Internal | Kind::StoreUnavailable) && !matches!(self, Self::Stopping) {
             let mut chain = self.to_string();
             let mut source = std::error::Error::source(self);
             while let Some(cause) = source {

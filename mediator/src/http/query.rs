@@ -6,8 +6,7 @@ use shared::{Timestamp, WorkId};
 
 use crate::{
     error::{Error, Violation},
-    service::observe::{RUN_STATES, page_limit, parse_page_key},
-    store::RunFilter,
+    service::observe::{RUN_STATES, RunFilter, page_limit, parse_page_key},
 };
 
 /// Parameters by name; each at most once, none that the page does not know.

@@ -65,7 +65,7 @@ async fn what_is_not_there_is_said_in_the_callers_protocol() {
     let (status, _, body) = server.get("/v1/nothing", Some(&admin)).await;
     assert_eq!(status, 404);
     assert!(body.contains("NOT_FOUND") && body.contains("/v1/nodes"), "{body}");
-    // The lead's service is not here, so its methods are unknown ones.
+    // This listener has no NodeService: its methods are unknown ones.
     let mut nodes = proto::v1::node_service_client::NodeServiceClient::with_interceptor(
         server.channel().await,
         Bearer(server.token(Role::Node).await),
@@ -97,5 +97,39 @@ async fn a_submitter_cannot_cancel_what_another_one_submitted() {
     assert_eq!((refused.code(), reason(&refused).as_str()), (Code::PermissionDenied, "WRONG_ROLE"));
     let refused = runs.cancel(v1::CancelRequest { run_id: "none".into() }).await.unwrap_err();
     assert_eq!(refused.code(), Code::NotFound);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn with_tls_the_same_calls_go_through_and_plain_text_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let now = crate::clock::Clock::system().now();
+    let pki = tls::init(dir.path(), &["yard.example".to_owned()], now).unwrap();
+    let server = Server::start_with(Some(tls::server_config(&pki.server_cert, &pki.server_key).unwrap())).await;
+    let ca = tonic::transport::Certificate::from_pem(std::fs::read(&pki.ca_cert).unwrap());
+    let trust = tonic::transport::ClientTlsConfig::new().ca_certificate(ca).domain_name("yard.example");
+    let endpoint = Channel::from_shared(format!("https://{}", server.at)).unwrap();
+    let channel = endpoint.tls_config(trust).unwrap().connect().await.unwrap();
+    let bearer = Bearer(server.token(Role::Observer).await);
+    let mut runs = RunServiceClient::with_interceptor(channel, bearer.clone());
+    assert!(runs.list_runs(v1::ListRunsRequest::default()).await.is_ok());
+    let plain = Channel::from_shared(format!("http://{}", server.at)).unwrap().connect_lazy();
+    let mut runs = RunServiceClient::with_interceptor(plain, bearer);
+    assert!(runs.list_runs(v1::ListRunsRequest::default()).await.is_err());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn pages_are_only_read() {
+    let server = Server::start().await;
+    let admin = server.token(Role::Admin).await;
+    let mut socket = TcpStream::connect(server.at).await.unwrap();
+    let head = "Host: here\r\nConnection: close\r\nContent-Length: 0";
+    let request = format!("POST /v1/nodes HTTP/1.1\r\n{head}\r\nAuthorization: Bearer {admin}\r\n\r\n");
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 405") && answer.contains("read with GET"), "{answer}");
+    assert_eq!(server.get("/v1/runs/%ff", Some(&admin)).await.0, 400);
     server.stop().await;
 }
