@@ -114,8 +114,9 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
 /// # Errors
 /// A filter that does not parse.
 pub fn init_logging(config: &Config) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&config.log.filter)
-        .with_context(|| format!("log.filter {:?} is not a filter; write for example info,mediator=debug", config.log.filter))?;
+    let filter = tracing_subscriber::EnvFilter::try_new(&config.log.filter).with_context(|| {
+        format!("log.filter {:?} is not a filter; write for example info,mediator=debug", config.log.filter)
+    })?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match config.log.format {
         LogFormat::Text => log.init(),

@@ -7,7 +7,12 @@ use shared::{
 };
 
 use super::{Services, claim::below};
-use crate::{error::Error, metrics, record::{Digest, RecordError}, store::ArtifactRow};
+use crate::{
+    error::Error,
+    metrics,
+    record::{Digest, RecordError},
+    store::ArtifactRow,
+};
 
 /// The largest file that a fork may look into.
 const FORK_FILE_BYTES: u64 = 1 << 20;
