@@ -1,1 +1,254 @@
-//! Filled by the next commits.
+//! Adverts of all nodes, on a thread and a connection of their own, so that no work can delay a renewal.
+//!
+//! It also watches the time that leases were promised for, counted on the boot clock from the sending of the
+//! last accepted advert: process groups are gone when it ends. After a pause of the whole machine it kills
+//! first and talks afterwards.
+
+use std::{io, sync::Arc, thread};
+
+use proto::v1;
+use shared::Duration;
+use tokio::{sync::oneshot, task::JoinSet};
+
+use crate::{
+    clock,
+    config::Config,
+    policy::PolicyFile,
+    session::{
+        link::{Link, LinkError},
+        node::{Node, Stop, StopCause, Superseded},
+        retry::{Backoff, CallError, Kind},
+        wire,
+    },
+    state::{AgentState, Stage},
+};
+
+/// Until the mediator names an interval.
+const FIRST_INTERVAL: Duration = Duration::from_secs(5);
+/// A mediator cannot make its agents spin, or go silent.
+const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(20)..=Duration::from_secs(300);
+/// An advert that is not answered by then is sent again.
+const ANSWER_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
+/// The last advert is worth a few tries, not a wait.
+const GOODBYE_WITHIN: std::time::Duration = std::time::Duration::from_secs(3);
+/// The boot clock is looked at this often while something runs: timers stand still while the machine sleeps.
+const WATCH_EVERY: Duration = Duration::from_millis(500);
+/// Groups must be gone this long before the leases end.
+const MARGIN: Duration = Duration::from_millis(500);
+
+/// The running thread.
+#[derive(Debug)]
+pub struct Heartbeat {
+    thread: thread::JoinHandle<()>,
+    ended: oneshot::Receiver<()>,
+}
+
+impl Heartbeat {
+    /// Starts the thread. It ends by itself after the goodbyes.
+    ///
+    /// # Errors
+    /// No thread, or a configuration that cannot work.
+    pub fn start(config: &Arc<Config>, agent: &Arc<AgentState>, policy: &PolicyFile) -> Result<Self, HeartbeatError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let link = {
+            let _entered = runtime.enter();
+            Arc::new(Link::new(config)?)
+        };
+        let beat = Beat { config: config.clone(), agent: agent.clone(), policy: policy.clone(), link };
+        let (on_end, ended) = oneshot::channel();
+        let thread = thread::Builder::new().name("heartbeat".to_owned()).spawn(move || {
+            runtime.block_on(beat.run());
+            drop(on_end);
+        })?;
+        Ok(Self { thread, ended })
+    }
+
+    /// Waits for the end of the thread.
+    pub async fn ended(&mut self) {
+        // It is never sent: the end of the sender is the message.
+        drop((&mut self.ended).await);
+    }
+
+    /// Whether the thread broke down. Call after [`Heartbeat::ended`].
+    #[must_use]
+    pub fn broke_down(self) -> bool {
+        self.thread.join().is_err()
+    }
+}
+
+/// Why there is no heartbeat.
+#[derive(Debug, thiserror::Error)]
+pub enum HeartbeatError {
+    /// The operating system.
+    #[error("cannot start the heartbeat")]
+    Io(#[from] io::Error),
+    /// The configuration.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+}
+
+#[derive(Clone)]
+struct Beat {
+    config: Arc<Config>,
+    agent: Arc<AgentState>,
+    policy: PolicyFile,
+    link: Arc<Link>,
+}
+
+impl Beat {
+    async fn run(self) {
+        let mut nodes = JoinSet::new();
+        for node in self.agent.nodes().iter().cloned() {
+            nodes.spawn(self.clone().node(node));
+        }
+        let watch = async {
+            loop {
+                let pause = self.agent.nodes().iter().map(|node| self.watch(node)).min().unwrap_or(WATCH_EVERY);
+                tokio::time::sleep(pause.std()).await;
+            }
+        };
+        tokio::select! {
+            () = async { while nodes.join_next().await.is_some() {} } => {}
+            () = watch => {}
+        }
+    }
+
+    /// Adverts one node until its goodbye.
+    async fn node(self, node: Arc<Node>) {
+        let mut backoff = Backoff::new();
+        let mut interval = FIRST_INTERVAL;
+        loop {
+            let stage = self.agent.stage();
+            if stage == Stage::Goodbye {
+                drop(tokio::time::timeout(GOODBYE_WITHIN, self.goodbye(&node)).await);
+                return;
+            }
+            let pause = match self.advert(&node, stage).await {
+                Ok(next) => {
+                    backoff.reset();
+                    interval = next;
+                    next
+                }
+                Err(Failure::Resend) => Duration::default(),
+                Err(Failure::Idle) => interval,
+                Err(Failure::Call(e)) => {
+                    if backoff.failures() == 0 {
+                        tracing::warn!(node = %node.id, mediator = self.link.mediator(), error = %e, "the advert was not accepted; trying again");
+                    }
+                    match e.kind {
+                        Kind::Retry => backoff.next_pause(),
+                        // No sense in haste: somebody has to change something first.
+                        Kind::Superseded | Kind::Stale | Kind::Checksum | Kind::Refused => {
+                            backoff.next_pause().max(interval)
+                        }
+                    }
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause.std()) => {}
+                () = self.policy.changed() => {}
+                () = node.advert_now.notified() => {}
+            }
+        }
+    }
+
+    /// Sends one advert and learns from its answer. Returns when to send the next.
+    async fn advert(&self, node: &Node, stage: Stage) -> Result<Duration, Failure> {
+        // A machine that was frozen kills first and talks afterwards.
+        self.watch(node);
+        let mut advert = v1::AdvertiseRequest {
+            label: self.config.label.clone(),
+            capabilities: self.config.capabilities.iter().map(wire::capability).collect(),
+            stopping: stage > Stage::Working,
+            goodbye: stage == Stage::Goodbye,
+            agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..v1::AdvertiseRequest::default()
+        };
+        let policy = self.policy.read();
+        let sent = clock::boot_time();
+        let mark = node.advert(&mut advert, &policy);
+        let answer = self.link.advertise(advert, ANSWER_WITHIN).await;
+        self.agent.heard(self.link.mediator(), is_answer(&answer));
+        match answer {
+            Ok(answer) => {
+                let reply = wire::reply(&answer).map_err(|e| Failure::Call(CallError::refused(e.to_string())))?;
+                node.accepted(&reply, &mark, sent);
+                Ok(reply.interval.clamp(*INTERVALS.start(), *INTERVALS.end()))
+            }
+            Err(e) if e.kind == Kind::Superseded => match node.superseded(&mark.who, &e.message) {
+                Superseded::Resend => Err(Failure::Resend),
+                Superseded::Idle => Err(Failure::Idle),
+            },
+            Err(e) => Err(Failure::Call(e)),
+        }
+    }
+
+    async fn goodbye(&self, node: &Node) {
+        let mut backoff = Backoff::new();
+        while let Err(Failure::Resend | Failure::Call(_)) = self.advert(node, Stage::Goodbye).await {
+            backoff.pause().await;
+        }
+    }
+
+    /// Ends what runs on a node when its leases are about to. Returns when to look again.
+    fn watch(&self, node: &Node) -> Duration {
+        let Some((end, ttl)) = node.deadline() else { return WATCH_EVERY };
+        let now = clock::boot_time();
+        let plan = Plan::new(ttl, self.config.grace);
+        if now >= end.minus(plan.kill) {
+            node.order_stop(Stop { cause: StopCause::TimeToLive, grace: Duration::default() });
+            // From here, too: the worker's threads may be as stuck as the network.
+            node.kill_now();
+            return WATCH_EVERY;
+        }
+        if now >= end.minus(plan.term) {
+            let grace = now.until(end.minus(plan.kill));
+            node.order_stop(Stop { cause: StopCause::TimeToLive, grace });
+            return grace.min(WATCH_EVERY);
+        }
+        now.until(end.minus(plan.term)).clamp(Duration::from_millis(1), WATCH_EVERY)
+    }
+}
+
+/// How long before the end of the leases a step is told to end, and killed.
+#[derive(Debug, PartialEq, Eq)]
+struct Plan {
+    term: Duration,
+    kill: Duration,
+}
+
+impl Plan {
+    /// A grace that would eat most of the time to live is cut: work must be possible at all.
+    fn new(ttl: Duration, grace: Duration) -> Self {
+        let kill = MARGIN.min(Duration::from_millis(ttl.millis() / 8));
+        let grace = grace.min(Duration::from_millis(ttl.millis() / 4));
+        Self { term: Duration::from_millis(kill.millis() + grace.millis()), kill }
+    }
+}
+
+/// Whether a mediator answered, be it with a refusal.
+fn is_answer<T>(answer: &Result<T, CallError>) -> bool {
+    !answer.as_ref().is_err_and(|e| e.kind == Kind::Retry)
+}
+
+enum Failure {
+    /// Its refusal said nothing: send another at once.
+    Resend,
+    /// Another speaks for the node.
+    Idle,
+    /// Anything else.
+    Call(CallError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn killing_is_over_before_the_leases_are() {
+        let plan = Plan::new(Duration::from_secs(60), Duration::from_secs(10));
+        assert_eq!(plan, Plan { term: Duration::from_millis(10_500), kill: MARGIN });
+        let plan = Plan::new(Duration::from_secs(4), Duration::from_secs(10));
+        assert_eq!(plan, Plan { term: Duration::from_millis(1_500), kill: MARGIN });
+    }
+}

@@ -8,6 +8,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod detect;
+pub mod files;
 pub mod heartbeat;
 pub mod identity;
 pub mod local;

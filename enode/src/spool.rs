@@ -1,1 +1,256 @@
-//! Filled by the next commits.
+//! Results on disk until the mediator has acknowledged them.
+//!
+//! `STATE/spool/NODE/RUN_SEQ_ATTEMPT.json` is a result, `….log` beside it is the attempt's output. A result
+//! is there completely or not at all: it is written under another name, synced and renamed. What the mediator
+//! does not want goes to `STATE/refused/NODE/` with the reason, for the owner; nothing here deletes a result.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use shared::{NodeId, Nonce, RunId, Seq, StepName, Timestamp};
+
+use crate::session::core::StepKey;
+
+/// The folder name of a node: its id, with the slot set apart by a sign that no id holds.
+#[must_use]
+pub fn folder_name(node: &NodeId) -> String {
+    node.as_str().replace('/', "@")
+}
+
+/// How an attempt ended, as the wire says it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// By itself.
+    Completed {
+        /// 128 + N for signal N.
+        exit_code: i32,
+    },
+    /// Not by itself, or it was not started.
+    NotCompleted {
+        /// The word.
+        reason: String,
+        /// In words.
+        message: String,
+    },
+}
+
+/// One output file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Artifact {
+    /// Relative path below `$OUT`.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// In hex.
+    pub sha256: String,
+}
+
+/// One result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The Run.
+    pub run_id: RunId,
+    /// The step's position.
+    pub seq: Seq,
+    /// The execution.
+    pub attempt: u32,
+    /// The step's name.
+    pub step_id: StepName,
+    /// The permit. The file is readable by its owner only.
+    #[serde(with = "permit")]
+    pub nonce: Nonce,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Bytes of log that belong to it.
+    pub log_bytes: u64,
+    /// The step's `$OUT`.
+    pub out: PathBuf,
+    /// What is in it.
+    pub artifacts: Vec<Artifact>,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// Why the mediator did not want it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+mod permit {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+    use shared::Nonce;
+
+    pub(super) fn serialize<S: Serializer>(nonce: &Nonce, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&nonce.reveal())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Nonce, D::Error> {
+        let text = String::deserialize(from)?;
+        Nonce::parse(&text).ok_or_else(|| serde::de::Error::custom("a nonce has 32 hex digits"))
+    }
+}
+
+impl Record {
+    /// Which execution.
+    #[must_use]
+    pub fn key(&self) -> StepKey {
+        StepKey { run: self.run_id.clone(), seq: self.seq, attempt: self.attempt }
+    }
+}
+
+/// The spool of one node.
+#[derive(Debug, Clone)]
+pub struct Spool {
+    dir: PathBuf,
+    refused: PathBuf,
+}
+
+/// Makes a folder, and those above it, for the agent's user only.
+///
+/// # Errors
+/// As the file system says.
+pub fn make_private(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// Writes a file completely or not at all, and for good.
+///
+/// # Errors
+/// As the file system says; the old content, if any, is still there.
+pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+    let dir = path.parent().ok_or_else(|| io::Error::other("a file needs a folder"))?;
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let temporary = PathBuf::from(temporary);
+    let written = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)
+        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&temporary, path))
+        .and_then(|()| File::open(dir)?.sync_all());
+    if written.is_err() {
+        // Best effort: the failure that counts is the first one.
+        drop(fs::remove_file(&temporary));
+    }
+    written
+}
+
+impl Spool {
+    /// Opens the spool of a node.
+    ///
+    /// # Errors
+    /// The folders could not be made.
+    pub fn open(state_dir: &Path, node: &NodeId) -> io::Result<Self> {
+        let name = folder_name(node);
+        let spool = Self { dir: state_dir.join("spool").join(&name), refused: state_dir.join("refused").join(&name) };
+        make_private(&spool.dir)?;
+        make_private(&spool.refused)?;
+        Ok(spool)
+    }
+
+    /// Where the output of an execution is written.
+    #[must_use]
+    pub fn log_path(&self, key: &StepKey) -> PathBuf {
+        self.dir.join(format!("{key}.log"))
+    }
+
+    fn result_path(&self, key: &StepKey) -> PathBuf {
+        self.dir.join(format!("{key}.json"))
+    }
+
+    /// What an earlier life of the agent left. Logs without a result, half-written results and unreadable
+    /// ones go to the refused folder.
+    ///
+    /// # Errors
+    /// The folder could not be read.
+    pub fn load(&self) -> io::Result<Vec<Record>> {
+        let mut records = Vec::new();
+        let mut logs = Vec::new();
+        for entry in fs::read_dir(&self.dir)? {
+            let path = entry?.path();
+            match path.extension().and_then(|it| it.to_str()) {
+                Some("json") => match fs::read(&path)
+                    .map_err(|e| e.to_string())
+                    .and_then(|text| serde_json::from_slice::<Record>(&text).map_err(|e| format!("not a result: {e}")))
+                {
+                    Ok(record) => records.push(record),
+                    Err(why) => self.set_aside(&path, &why),
+                },
+                Some("log") => logs.push(path),
+                _ => fs::remove_file(&path)?,
+            }
+        }
+        records.sort_by(|a: &Record, b| (a.ended_at, a.key()).cmp(&(b.ended_at, b.key())));
+        let known: std::collections::HashSet<PathBuf> =
+            records.iter().map(|record| self.log_path(&record.key())).collect();
+        for log in logs.into_iter().filter(|log| !known.contains(log)) {
+            self.set_aside(&log, "the agent ended while this step ran");
+        }
+        Ok(records)
+    }
+
+    /// Spools a result.
+    ///
+    /// # Errors
+    /// As the file system says, such as a full disk.
+    pub fn put(&self, record: &Record) -> io::Result<()> {
+        let text = serde_json::to_vec_pretty(record)?;
+        write_durably(&self.result_path(&record.key()), &text)
+    }
+
+    /// The result was acknowledged.
+    pub fn remove(&self, key: &StepKey) {
+        for path in [self.result_path(key), self.log_path(key)] {
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(path = %path.display(), error = %e, "cannot remove from the spool");
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+    }
+
+    /// The mediator does not want the result.
+    pub fn refuse(&self, record: &Record, why: &str) {
+        let key = record.key();
+        let record = Record { refused: Some(why.to_owned()), ..record.clone() };
+        let moved = serde_json::to_vec_pretty(&record)
+            .map_err(io::Error::from)
+            .and_then(|text| write_durably(&self.refused.join(format!("{key}.json")), &text))
+            .and_then(|()| match fs::rename(self.log_path(&key), self.refused.join(format!("{key}.log"))) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+                Ok(()) | Err(_) => Ok(()),
+            });
+        match moved {
+            Ok(()) => self.remove(&key),
+            Err(e) => tracing::error!(result = %key, error = %e, "cannot move a refused result out of the spool"),
+        }
+    }
+
+    /// The output of a step whose result nobody wants.
+    pub fn set_log_aside(&self, key: &StepKey, why: &str) {
+        let path = self.log_path(key);
+        if path.exists() {
+            self.set_aside(&path, why);
+        }
+    }
+
+    fn set_aside(&self, path: &Path, why: &str) {
+        let Some(name) = path.file_name() else { return };
+        tracing::warn!(path = %path.display(), why, "moved to the refused results");
+        if let Err(e) = fs::rename(path, self.refused.join(name)) {
+            tracing::error!(path = %path.display(), error = %e, "cannot move it");
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "spool_tests.rs"]
+mod tests;

@@ -97,3 +97,22 @@ pub fn random_secret() -> String {
 pub fn fresh_run_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }
+
+/// How long something takes, for metrics.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(std::time::Instant);
+
+impl Stopwatch {
+    /// Starts now.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the place")]
+    pub fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    /// Since the start.
+    #[must_use]
+    pub fn elapsed(&self) -> std::time::Duration {
+        self.0.elapsed()
+    }
+}

@@ -4,6 +4,8 @@
 //! that sorts failures; the gRPC status, the HTTP status and the stable reason follow from the kind alone
 //! (`grpc::status`, `http::problem`). Must not know: tonic, axum, SQL.
 
+use std::sync::Arc;
+
 use shared::{NodeId, contract::ContractError, domain::Refusal};
 
 use crate::{
@@ -76,7 +78,7 @@ pub enum Error {
     Checksum(String),
     /// The database did not answer, or failed.
     #[error("the store could not be used; the same request may be sent again")]
-    Store(#[from] StoreError),
+    Store(#[source] Arc<StoreError>),
     /// The room for files failed, or refused.
     #[error("{0}")]
     Record(RecordError),
@@ -204,10 +206,14 @@ impl Error {
         }
     }
 
-    /// Counts a failure by its reason as it is told to a peer, and writes faults of ours to the log with their
-    /// chain. Peers' mistakes are counted only.
+    /// Counts a failure by its reason as it is told to a peer, and logs it if it is ours.
     pub fn note(&self) {
         crate::metrics::refused(self.kind());
+        self.log();
+    }
+
+    /// Writes faults of ours to the log, with their chain. Peers' mistakes are not logged.
+    pub fn log(&self) {
         if matches!(self.kind(), Kind::Internal | Kind::StoreUnavailable) && !matches!(self, Self::Stopping) {
             let mut chain = self.to_string();
             let mut source = std::error::Error::source(self);
@@ -224,6 +230,12 @@ impl Error {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Store(Arc::new(error))
     }
 }
 

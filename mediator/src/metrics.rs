@@ -23,7 +23,7 @@ pub const NODES: &str = "mediator_nodes";
 pub const STALE_WRITES: &str = "mediator_stale_writes_total";
 /// Counter, label `reason`: failures told to peers, by the stable reason.
 pub const REFUSALS: &str = "mediator_refusals_total";
-/// Counter, label `path`: adverts, by how they were taken.
+/// Counter: adverts.
 pub const ADVERTS: &str = "mediator_adverts_total";
 /// Histogram: requests in one commit of the fleet writer.
 pub const GROUP_SIZE: &str = "mediator_writer_group_size";
@@ -58,7 +58,7 @@ fn describe() {
     describe_gauge!(NODES, "Nodes by state: free, busy, draining, expired.");
     describe_counter!(REFUSALS, "Failures told to peers, by reason.");
     describe_counter!(STALE_WRITES, "Late writes of nodes that were refused.");
-    describe_counter!(ADVERTS, "Adverts by how they were taken: renewed or written.");
+    describe_counter!(ADVERTS, "Adverts that came in.");
     describe_histogram!(GROUP_SIZE, "Requests in one commit of the fleet writer.");
     describe_histogram!(GROUP_SECONDS, metrics::Unit::Seconds, "One commit group of the fleet writer.");
     for wake in Wake::ALL {
@@ -75,14 +75,16 @@ pub fn promoted(wake: Wake) {
 /// A peer was told that something failed. Called where the answer is made, and nowhere else.
 pub fn refused(kind: Kind) {
     metrics::counter!(REFUSALS, "reason" => kind.reason()).increment(1);
-    if kind == Kind::Stale {
-        metrics::counter!(STALE_WRITES).increment(1);
-    }
 }
 
-/// An advert was taken: by a plain renewal, or by the writer.
-pub fn advert(renewed: bool) {
-    metrics::counter!(ADVERTS, "path" => if renewed { "renewed" } else { "written" }).increment(1);
+/// A late write of a node was refused.
+pub fn stale_write() {
+    metrics::counter!(STALE_WRITES).increment(1);
+}
+
+/// An advert came in.
+pub fn advert() {
+    metrics::counter!(ADVERTS).increment(1);
 }
 
 /// The fleet writer committed a group.
@@ -118,7 +120,7 @@ mod tests {
         let text = metrics::with_local_recorder(&recorder, || {
             describe();
             promoted(Wake::RunSettled);
-            refused(Kind::Stale);
+            stale_write();
             refused(Kind::NotFound);
             group(3, std::time::Duration::from_millis(4));
             recorder.handle().render()

@@ -1,1 +1,182 @@
-//! Filled by the next commits.
+//! The one way to change what the fleet rests on.
+//!
+//! One task owns the fleet in memory and applies commands in groups: lock, re-read what others changed, apply
+//! up to 64 commands in order as if each were alone, one commit, then answers and notices. So a durable commit
+//! costs one sync per group, and no two transactions ever decide about one Run at the same time.
+//!
+//! Commands run here, not in the caller's future: a caller that hangs up leaves nothing open. When a commit
+//! fails, memory is thrown away and read again from the store, which is the truth. A group that fails because
+//! of a row in it is taken apart and its commands are tried one by one, so that only the bad one is refused.
+//!
+//! Lock order: the store's fleet lock is the only lock held across an await.
+
+use std::sync::Arc;
+
+use shared::{
+    Timestamp,
+    domain::{Changes, Cx, Decide, Fleet, Settings, Touches, invariant},
+};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{
+    clock::{Stopwatch, SystemIds},
+    error::Error,
+    metrics,
+    store::{ErrorKind, Store, StoreError},
+};
+
+/// Most commands in one commit.
+const GROUP: usize = 64;
+/// Commands that wait for the next group; more callers wait in line.
+const WAITING: usize = 1024;
+
+/// A handle to the writer. Cheap to clone.
+#[derive(Clone)]
+pub struct Writer {
+    jobs: mpsc::Sender<Box<dyn Job>>,
+}
+
+/// What is done with the notices of a commit.
+pub trait Notices: Send + 'static {
+    /// Called after every commit, in order.
+    fn committed(&mut self, changes: Changes, last_event: i64);
+}
+
+impl Writer {
+    /// The writer's handle and its task. The task ends when the last handle is gone.
+    #[must_use]
+    pub fn new(
+        store: Store,
+        settings: Settings,
+        notices: impl Notices,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (jobs, waiting) = mpsc::channel(WAITING);
+        let task = Task { store, settings, notices, fleet: Fleet::default() };
+        (Self { jobs }, task.run(waiting))
+    }
+
+    /// Applies a command and waits until it is durable.
+    ///
+    /// # Errors
+    /// What the fleet refuses; or that the store is not available, and then the outcome may be unknown: the
+    /// same command with the same ids may be sent again.
+    pub async fn apply<D>(&self, command: D) -> Result<D::Answer, Error>
+    where
+        D: Decide + Send + 'static,
+        D::Answer: Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let job = Pending { command, decided: None, reply };
+        self.jobs.send(Box::new(job)).await.map_err(|_| Error::Stopping)?;
+        answer.await.map_err(|_| Error::Stopping)?
+    }
+}
+
+/// A command of whatever type, with the way back to its caller.
+trait Job: Send {
+    fn touches(&self, fleet: &Fleet, now: Timestamp) -> Touches;
+    fn decide(&mut self, fleet: &mut Fleet, cx: &mut Cx<'_>);
+    /// The command cannot be decided: a Run it is about cannot be read.
+    fn refuse(&mut self, error: Error);
+    fn answer(self: Box<Self>, committed: Result<(), Arc<StoreError>>);
+}
+
+struct Pending<D: Decide> {
+    command: D,
+    decided: Option<Result<D::Answer, Error>>,
+    reply: oneshot::Sender<Result<D::Answer, Error>>,
+}
+
+impl<D: Decide + Send> Job for Pending<D>
+where
+    D::Answer: Send,
+{
+    fn touches(&self, fleet: &Fleet, now: Timestamp) -> Touches {
+        self.command.touches(fleet, now)
+    }
+
+    fn decide(&mut self, fleet: &mut Fleet, cx: &mut Cx<'_>) {
+        self.decided = Some(fleet.apply(&self.command, cx).map_err(Error::from));
+    }
+
+    fn refuse(&mut self, error: Error) {
+        self.decided = Some(Err(error));
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), Arc<StoreError>>) {
+        let answer = match (committed, self.decided) {
+            (Ok(()), Some(decided)) => decided,
+            (Ok(()), None) => Err(Error::Stopping),
+            (Err(store), _) => Err(Error::Store(store)),
+        };
+        // A caller that hung up does not want to know.
+        drop(self.reply.send(answer));
+    }
+}
+
+struct Task<N> {
+    store: Store,
+    settings: Settings,
+    notices: N,
+    fleet: Fleet,
+}
+
+impl<N: Notices> Task<N> {
+    async fn run(mut self, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
+        let mut group = Vec::with_capacity(GROUP);
+        while waiting.recv_many(&mut group, GROUP).await > 0 {
+            self.commit(std::mem::take(&mut group)).await;
+        }
+    }
+
+    async fn commit(&mut self, mut group: Vec<Box<dyn Job>>) {
+        let timer = Stopwatch::start();
+        match self.attempt(&mut group).await {
+            Ok((changes, last_event)) => {
+                metrics::group(group.len(), timer.elapsed());
+                self.notices.committed(changes, last_event);
+                for job in group {
+                    job.answer(Ok(()));
+                }
+            }
+            Err(error) => {
+                // Memory may be ahead of the store now.
+                self.fleet = Fleet::default();
+                if group.len() > 1 && error.kind() != ErrorKind::Unavailable {
+                    tracing::warn!(%error, "a group failed; trying its commands one by one");
+                    for job in group {
+                        Box::pin(self.commit(vec![job])).await;
+                    }
+                    return;
+                }
+                let error = Arc::new(error);
+                for job in group {
+                    job.answer(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    async fn attempt(&mut self, group: &mut [Box<dyn Job>]) -> Result<(Changes, i64), StoreError> {
+        let mut tx = self.store.begin_fleet().await?;
+        tx.sync(&mut self.fleet).await?;
+        let now = tx.now();
+        let mut changes = Changes::default();
+        for job in group {
+            let touches = job.touches(&self.fleet, now);
+            let unreadable = tx.load_runs(&mut self.fleet, &touches, &changes).await?;
+            if let Some(error) = unreadable.into_values().next() {
+                job.refuse(Error::from(error));
+                continue;
+            }
+            let mut ids = SystemIds;
+            let mut cx = Cx::new(now, &self.settings, &mut ids, &mut changes);
+            job.decide(&mut self.fleet, &mut cx);
+            debug_assert_eq!(invariant::check(&self.fleet, &self.settings, now), None);
+        }
+        tx.write(&self.fleet, &changes).await?;
+        let last_event = tx.commit().await?;
+        self.fleet.forget_idle_runs();
+        Ok((changes, last_event))
+    }
+}

@@ -1,5 +1,4 @@
 //! The contract language: what is taken, and what exactly is said of what is not.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use proptest::prelude::*;
 use shared::contract::{Contract, MAX_BYTES, canonical_json, contract_hash, example, parse, resolve, schema};

@@ -1,1 +1,38 @@
-//! What mediator and agents are made of comes with the next commits.
+//! Support for end-to-end tests: real binaries, real processes, a real database, through the command line that
+//! people use.
+//!
+//! Tests wait on predicates with a limit ([`wait`]), never for a time.
+
+pub mod agent;
+pub mod mediator;
+pub mod postgres;
+pub mod wait;
+
+pub use agent::{Agent, AgentOptions};
+pub use mediator::{Engine, Mediator, Ran};
+pub use wait::{LIMIT, wait_for, wait_until};
+
+/// Expands each test to one on SQLite and one on PostgreSQL.
+#[macro_export]
+macro_rules! on_both_engines {
+    ($($(#[$meta:meta])* fn $name:ident($engine:ident: Engine) $body:block)*) => {$(
+        mod $name {
+            #[allow(unused_imports, reason = "a test may need none of its module's names")]
+            use super::*;
+
+            fn case($engine: $crate::Engine) $body
+
+            $(#[$meta])*
+            #[test]
+            fn sqlite() {
+                case($crate::Engine::Sqlite);
+            }
+
+            $(#[$meta])*
+            #[test]
+            fn postgres() {
+                case($crate::Engine::Postgres);
+            }
+        }
+    )*};
+}

@@ -1,1 +1,156 @@
-//! Filled by the next commits.
+//! Executes the steps of one node, one at a time and in the order in which they came.
+//!
+//! A worker takes jobs: start a step, or remove what a lease left that has ended. Because both come through
+//! one queue, nothing of a new lease starts before everything of the old one is gone. It knows nothing of
+//! streams and adverts; results go to the spool and the outbox.
+
+pub mod env;
+pub mod group;
+pub mod inputs;
+pub mod log;
+pub mod output;
+pub mod process;
+pub mod step;
+pub mod workspace;
+
+use std::sync::Arc;
+
+use shared::domain::FailReason;
+use tokio::sync::mpsc;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use self::{
+    group::Notes,
+    step::{Done, Lingering},
+    workspace::Rooms,
+};
+use crate::{
+    config::Config,
+    session::{
+        core::LeaseKey,
+        node::{Job, Stop, StopCause},
+        outbox::LogUpload,
+        upload::Caller,
+        wire::WorkStep,
+    },
+    spool::{Record, Spool},
+    state::{AgentState, Stage},
+};
+
+/// What a worker works with.
+#[derive(Debug, Clone)]
+pub struct Bench {
+    /// Settings.
+    pub config: Arc<Config>,
+    /// Whether the agent was told to stop.
+    pub agent: Arc<AgentState>,
+    /// Calls on behalf of the node.
+    pub caller: Caller,
+    /// Results.
+    pub spool: Spool,
+    /// Folders.
+    pub rooms: Rooms,
+    /// The running group, on disk.
+    pub groups: Notes,
+    /// Tasks that the worker starts.
+    pub tracker: TaskTracker,
+    /// The end of the agent.
+    pub cancel: CancellationToken,
+}
+
+/// Works until the agent ends.
+pub async fn run(bench: Bench, mut jobs: mpsc::UnboundedReceiver<Job>) {
+    let mut lingering = Vec::new();
+    while let Some(job) = jobs.recv().await {
+        match job {
+            Job::Start(step) => start(&bench, &step, &mut lingering).await,
+            Job::Withhold(step) => {
+                if bench.caller.node.begin(&step).is_some() {
+                    let why = "the owner takes this node back at the next boundary; the step was not started";
+                    settle(&bench, &step, Some((step::not_started(&step, FailReason::Killed, why), None)));
+                }
+            }
+            Job::End(lease) => end(&bench, lease, &mut lingering).await,
+        }
+    }
+}
+
+async fn start(bench: &Bench, step: &WorkStep, lingering: &mut Vec<Lingering>) {
+    let node = &bench.caller.node;
+    let Some(mut orders) = node.begin(step) else {
+        tracing::info!(node = %node.id, step = %step.key, "its lease ended while it waited");
+        return;
+    };
+    if bench.agent.stage() >= Stage::Killing {
+        node.order_stop(Stop { cause: StopCause::Stopped, grace: shared::Duration::default() });
+        orders.mark_changed();
+    }
+    if !wait_for_old(bench, lingering).await {
+        let why =
+            format!("a process group of an earlier step did not go within {} of SIGKILL", bench.config.start_timeout);
+        settle(bench, step, Some((step::not_started(step, FailReason::Stuck, why), None)));
+        return;
+    }
+    let Done { result, lingering: left } = step::execute(bench, step, orders).await;
+    lingering.extend(left);
+    settle(bench, step, result);
+}
+
+/// Spools a result and hands it to the outbox, unless nobody wants it any more.
+fn settle(bench: &Bench, step: &WorkStep, result: Option<(Record, Option<LogUpload>)>) {
+    let node = &bench.caller.node;
+    let Some((record, log)) = result else {
+        node.finish(&step.key);
+        bench.spool.set_log_aside(&step.key, "its lease ended while it ran");
+        return;
+    };
+    // On disk before it is called finished: an advert must not name a result that a crash would lose.
+    if let Err(e) = bench.spool.put(&record) {
+        tracing::error!(node = %node.id, step = %step.key, error = %e, "cannot spool the result; it is lost if the agent ends before it is sent");
+    }
+    if node.finish(&step.key) {
+        node.outbox.push(record, log);
+    } else {
+        if let Some(log) = log {
+            log.abort();
+        }
+        bench.spool.refuse(&record, "the lease had ended before the step did");
+    }
+}
+
+async fn wait_for_old(bench: &Bench, lingering: &mut Vec<Lingering>) -> bool {
+    while let Some(old) = lingering.last_mut() {
+        if !old.gone(bench.config.start_timeout).await {
+            return false;
+        }
+        lingering.pop();
+    }
+    bench.groups.clear();
+    bench.caller.node.lingering(false);
+    true
+}
+
+/// Removes the folder of a lease that has ended.
+async fn end(bench: &Bench, lease: LeaseKey, lingering: &mut Vec<Lingering>) {
+    if !wait_for_old(bench, lingering).await {
+        tracing::error!(node = %bench.caller.node.id, run_id = %lease.0, "its folder is not removed: a process still executes in it");
+        return;
+    }
+    let (rooms, keep, cancel) = (bench.rooms.clone(), bench.config.keep_workspace, bench.cancel.clone());
+    let remove = move || {
+        if let Err(e) = rooms.remove(&lease) {
+            tracing::error!(run_id = %lease.0, error = %e, "cannot remove the Run's folder");
+        }
+    };
+    if keep == shared::Duration::default() {
+        drop(tokio::task::spawn_blocking(remove).await);
+        return;
+    }
+    bench.tracker.spawn(async move {
+        tokio::select! {
+            () = tokio::time::sleep(keep.std()) => drop(tokio::task::spawn_blocking(remove).await),
+            // The next life of the agent finds it and asks whose it is.
+            () = cancel.cancelled() => {}
+        }
+    });
+}

@@ -1,1 +1,133 @@
-//! Filled by the next commits.
+//! The command line: every client command of the mediator, and the way into the server.
+//!
+//! All of it but `contract`, `serve`, `token`, `pki` and `config` is a gRPC client like any other: it knows the
+//! wire and nothing of the store or the services behind it. Only `output` writes to stdout and stderr.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+mod age;
+mod args;
+mod client;
+mod contract;
+mod exit;
+mod explain;
+mod follow;
+mod logs;
+mod observe;
+mod output;
+mod progress;
+mod record;
+mod refusal;
+mod runs;
+mod show;
+mod status;
+mod submit;
+mod table;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+pub use exit::Exit;
+
+use args::{Cli, Command};
+use client::Client;
+use exit::{Failure, Outcome};
+use output::Io;
+
+/// The whole program: parses the arguments, does what they ask for, and tells how it went.
+#[must_use]
+pub fn main() -> ExitCode {
+    let mut io = Io::system();
+    match Cli::try_parse() {
+        Ok(cli) => match tokio::runtime::Runtime::new() {
+            Ok(runtime) => ExitCode::from(runtime.block_on(run(cli, &mut io)).code()),
+            Err(error) => {
+                io.note(format_args!("error: cannot start: {error}"));
+                ExitCode::from(Exit::Refused.code())
+            }
+        },
+        // clap itself knows where its text belongs: help goes to stdout, a mistake to stderr.
+        Err(error) => error.exit(),
+    }
+}
+
+/// Parses and runs in one, for tests.
+#[cfg(test)]
+async fn run_args(args: &[&str], io: &mut Io) -> Exit {
+    match Cli::try_parse_from(std::iter::once(&"mediator").chain(args).map(std::ffi::OsString::from)) {
+        Ok(cli) => run(cli, io).await,
+        Err(error) => {
+            io.note(error);
+            Exit::Refused
+        }
+    }
+}
+
+/// Runs one command and prints its failure, if any.
+async fn run(cli: Cli, io: &mut Io) -> Exit {
+    match Box::pin(dispatch(cli, io)).await {
+        Ok(exit) => exit,
+        Err(failure) => {
+            for (at, line) in failure.message.lines().enumerate() {
+                // Only the first line is the headline; contract problems stand below each other as they are.
+                io.note(format_args!("{}{}", if at == 0 { "error: " } else { "" }, output::clean(line)));
+            }
+            if let Some(advice) = failure.advice {
+                io.note(output::clean(&advice));
+            }
+            failure.exit
+        }
+    }
+}
+
+async fn dispatch(cli: Cli, io: &mut Io) -> Outcome {
+    let (format, global) = (cli.global.output, cli.global);
+    match cli.command {
+        Command::Submit(args) => submit::submit(&Client::new(&global)?, io, format, args).await,
+        Command::DryRun { file } => submit::dry_run(&Client::new(&global)?, io, format, &file).await,
+        Command::Nodes => observe::nodes(&Client::new(&global)?, io, format).await,
+        Command::Leases => observe::leases(&Client::new(&global)?, io, format).await,
+        Command::Runs(args) => runs::runs(&Client::new(&global)?, io, format, args).await,
+        Command::Show { run } => show::show(&Client::new(&global)?, io, format, &run).await,
+        Command::Explain { run, node } => explain::explain(&Client::new(&global)?, io, format, run, node).await,
+        Command::Cancel { run } => runs::cancel(&Client::new(&global)?, io, format, &run).await,
+        Command::Watch { run: Some(run), timeout } => {
+            watch::run(&Client::new(&global)?, io, format, &run, timeout).await
+        }
+        Command::Watch { run: None, timeout } => watch::fleet(&Client::new(&global)?, io, format, timeout).await,
+        Command::Logs(args) => {
+            text_only(format, "logs are bytes")?;
+            logs::logs(&Client::new(&global)?, io, args).await
+        }
+        Command::Record { run, out } => {
+            text_only(format, "a Record is a tar file")?;
+            record::record(&Client::new(&global)?, io, &run, out).await
+        }
+        Command::Contract { command } => contract::contract(io, format, &command),
+        Command::Status => status::status(&Client::new(&global)?, io, format).await,
+        Command::Completions { shell } => {
+            text_only(format, "a completion script is for a shell")?;
+            completions(io, shell)
+        }
+    }
+}
+
+/// Refuses `--output json` where it would do nothing.
+fn text_only(format: output::Format, why: &str) -> Outcome<()> {
+    match format {
+        output::Format::Table => Ok(()),
+        output::Format::Json | output::Format::Jsonl => {
+            Err(Failure::refused(format!("--output has no JSON here: {why}")).advise("Leave --output out."))
+        }
+    }
+}
+
+fn completions(io: &mut Io, shell: clap_complete::Shell) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut <Cli as clap::CommandFactory>::command(), "mediator", &mut script);
+    io.bytes(&script)?;
+    Ok(Exit::Ok)
+}

@@ -8,6 +8,7 @@ pub mod convert;
 mod files;
 mod fleet;
 mod io;
+mod node;
 mod run;
 mod status;
 mod stream;
@@ -19,7 +20,10 @@ mod tests;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
-use proto::v1::{fleet_service_server::FleetServiceServer, run_service_server::RunServiceServer};
+use proto::v1::{
+    fleet_service_server::FleetServiceServer, node_service_server::NodeServiceServer,
+    run_service_server::RunServiceServer,
+};
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, body::Body, service::Routes, transport::Server};
 use tonic_health::{
@@ -44,9 +48,8 @@ const CALLS_PER_CONNECTION: u32 = 4_096;
 /// Bytes in flight per stream and per connection: enough for files over a slow line.
 const WINDOWS: (u32, u32) = (1 << 20, 4 << 20);
 
-/// The services of runs and of the fleet, health, reflection and all HTTP pages. `NodeService` is added by
-/// whoever wires the mediator: `routes(…).add_service(…)`. `message_bytes` must leave room for a contract of
-/// the greatest size, so that one that is too large is told what is wrong with it.
+/// All services, health, reflection and all HTTP pages. `message_bytes` must leave room for a contract of the
+/// greatest size, so that one that is too large is told what is wrong with it.
 ///
 /// # Errors
 /// When the protocol's own description cannot be read: a fault of the build.
@@ -64,8 +67,10 @@ pub fn routes(
     };
     let runs = RunServiceServer::new(run::Runs(services.clone())).max_decoding_message_size(message_bytes);
     let fleet = FleetServiceServer::new(fleet::Fleet(services.clone()));
+    let node = NodeServiceServer::new(node::Node(services.clone())).max_decoding_message_size(message_bytes);
     let grpc = Routes::new(runs)
         .add_service(fleet)
+        .add_service(node)
         .add_service(HealthServer::new(HealthService::from_health_reporter(health.clone())))
         .add_service(described().build_v1()?)
         .add_service(described().build_v1alpha()?);

@@ -174,7 +174,7 @@ impl LogCache {
         lock(&self.entries).handles.len()
     }
 
-    fn handle(&self, key: Key) -> Handle {
+    pub(super) fn handle(&self, key: Key) -> Handle {
         let mut entries = lock(&self.entries);
         entries.uses += 1;
         let now = entries.uses;
@@ -182,11 +182,12 @@ impl LogCache {
             *used = now;
             return handle.clone();
         }
-        if entries.handles.len() >= self.most {
+        // More than one, where the cache had to grow because all were in use.
+        while entries.handles.len() >= self.most {
             let idle = entries.handles.iter().filter(|(_, (_, handle))| Arc::strong_count(handle) == 1);
-            if let Some(oldest) = idle.min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone()) {
-                entries.handles.remove(&oldest);
-            }
+            let oldest = idle.min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone());
+            let Some(oldest) = oldest else { break };
+            entries.handles.remove(&oldest);
         }
         let handle = Handle::default();
         entries.handles.insert(key, (now, handle.clone()));

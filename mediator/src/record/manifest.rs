@@ -198,7 +198,7 @@ impl<'a> StepView<'a> {
             node: &it.node,
             started_at: it.claimed_at,
             ended_at: step.ended_at().filter(|_| it.number == step.attempt),
-            answer: it.answer.as_deref(),
+            answer: it.answer.as_ref().map(|answer| answer.state.as_str()),
             log_truncated: cut(step.seq, it.number),
             artifacts: artifacts
                 .iter()

@@ -7,6 +7,7 @@
 
 mod blob;
 mod digest;
+mod draft;
 mod error;
 mod gate;
 mod layout;

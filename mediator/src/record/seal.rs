@@ -5,24 +5,16 @@
 //! synced, and is published by a second rename. A crash between any two stages leaves either the open Run,
 //! or the sibling, or the Record; sealing again goes on from whichever it finds.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs::{self, File, Permissions},
-    io::{self, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
-use serde::Serialize;
 use shared::{RunId, Seq, domain::Run};
 
 use super::{
-    Digest, Inner, LogFile, RecordError, RecordStore,
+    Digest, Inner, RecordError, RecordStore,
+    draft::{Draft, Sync},
     gate::{Gate, lock},
-    layout::{self, BLOBS, LOGS, MANIFEST, STEPS},
-    manifest::{FileEntry, Manifest, ManifestView, StepView},
-    sync::{sync_entries, sync_file, sync_file_system},
+    manifest::Manifest,
+    sync::{sync_entries, sync_file_system},
 };
 
 /// A file that a step left.
@@ -131,7 +123,7 @@ pub(super) fn seal_group(
     };
     for draft in ready {
         let published = synced.map_err(|error| RecordError::io("sync", records)(error.into()));
-        let published = published.and_then(|()| draft.publish(after));
+        let published = published.and_then(|()| publish(&draft, after));
         answers.insert(draft.run.id.clone(), published);
     }
     // Those found sealed, too: the mediator may have ended between their publishing and this.
@@ -146,31 +138,9 @@ pub(super) fn seal_group(
     answers
 }
 
-/// How the files of a group are made to last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sync {
-    Each,
-    Together,
-}
-
 enum Prepared<'a> {
     Sealed(Sealed),
     Draft(Draft<'a>),
-}
-
-/// A Record in the making.
-struct Draft<'a> {
-    run: &'a Run,
-    /// The sibling.
-    dir: PathBuf,
-    /// Where the Record will be.
-    place: PathBuf,
-    sync: Sync,
-    files: Vec<FileEntry>,
-    /// Attempts whose log is not whole.
-    cut: BTreeSet<(Seq, u32)>,
-    /// Files that were acknowledged and are not here.
-    missing: Vec<Digest>,
 }
 
 fn prepare<'a>(
@@ -190,8 +160,7 @@ fn prepare<'a>(
     }
     gate.close();
     inner.logs.release(&run.id);
-    let dir = inner.layout.sealing(&run.id);
-    let mut draft = Draft { run, dir, place, sync, files: Vec::new(), cut: BTreeSet::new(), missing: Vec::new() };
+    let mut draft = Draft::new(run, &inner.layout, sync);
     let has_files = draft.claim(&inner.layout.open(&run.id))?;
     after(Stage::Claimed)?;
     draft.finish_logs(has_files, &input.log_bytes)?;
@@ -202,156 +171,14 @@ fn prepare<'a>(
     after(Stage::Steps)?;
     draft.write_manifest()?;
     after(Stage::Manifest)?;
-    draft.make_read_only()?;
+    draft.make_read_only(has_files)?;
     after(Stage::ReadOnly)?;
     Ok(Prepared::Draft(draft))
 }
 
-impl Draft<'_> {
-    /// Takes the Run's folder away from where it can grow. Returns whether there was one.
-    fn claim(&self, open: &Path) -> Result<bool, RecordError> {
-        match fs::rename(open, &self.dir) {
-            Ok(()) => return Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(RecordError::io("move", open)(error)),
-        }
-        match fs::create_dir(&self.dir) {
-            Ok(()) => Ok(false),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.take_up().map(|()| true),
-            Err(error) => Err(RecordError::io("create", &self.dir)(error)),
-        }
-    }
-
-    /// A sealing that was interrupted: what was written is written anew, what was moved stays.
-    fn take_up(&self) -> Result<(), RecordError> {
-        for dir in [&self.dir, &self.dir.join(LOGS), &self.dir.join(BLOBS), &self.dir.join(STEPS)] {
-            match fs::set_permissions(dir, Permissions::from_mode(0o755)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(RecordError::io("open up", dir)(error));
-                }
-                _ => {}
-            }
-        }
-        let (steps, manifest) = (self.dir.join(STEPS), self.dir.join(MANIFEST));
-        for (path, removed) in [(&steps, fs::remove_dir_all(&steps)), (&manifest, fs::remove_file(&manifest))] {
-            match removed {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(RecordError::io("remove", path)(error));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn finish_logs(&mut self, has_files: bool, expected: &BTreeMap<(Seq, u32), u64>) -> Result<(), RecordError> {
-        let mut stored = BTreeMap::new();
-        let dir = self.dir.join(LOGS);
-        for old in if has_files { layout::list(&dir)? } else { Vec::new() } {
-            let Some((seq, attempt)) = layout::parse_log(&old) else { continue };
-            let name = self.run.step(seq).map_or("unknown", |step| step.name.as_str());
-            let name = layout::log_file(seq, name, attempt);
-            let path = dir.join(&name);
-            fs::rename(dir.join(old), &path).map_err(RecordError::io("rename log to", &path))?;
-            let (log, sha256, size) = self.finish_log(&path).map_err(RecordError::io("read log", &path))?;
-            if log.is_cut() {
-                self.cut.insert((seq, attempt));
-            }
-            stored.insert((seq, attempt), log.len());
-            self.files.push(FileEntry { path: format!("{LOGS}/{name}"), sha256, size });
-        }
-        let short = |(key, bytes): (&_, &u64)| (stored.get(key).unwrap_or(&0) < bytes).then_some(*key);
-        self.cut.extend(expected.iter().filter_map(short));
-        Ok(())
-    }
-
-    fn finish_log(&self, path: &Path) -> io::Result<(LogFile, Digest, u64)> {
-        let file = File::open(path)?;
-        file.set_permissions(Permissions::from_mode(0o444))?;
-        let (sha256, size) = Digest::of_reader(&file)?;
-        if self.sync == Sync::Each {
-            file.sync_all()?;
-        }
-        Ok((LogFile::load(file, u64::MAX)?, sha256, size))
-    }
-
-    /// Blobs are read-only, synced and named by what they hold since they were written. Those that no
-    /// artifact names came from a node that had lost its lease by then: they go.
-    fn finish_blobs(&mut self, has_files: bool, artifacts: &[Artifact]) -> Result<(), RecordError> {
-        let mut wanted: BTreeSet<Digest> = artifacts.iter().map(|artifact| artifact.sha256).collect();
-        let dir = self.dir.join(BLOBS);
-        for name in if has_files { layout::list(&dir)? } else { Vec::new() } {
-            let path = dir.join(&name);
-            match name.parse().ok().and_then(|digest| wanted.take(&digest)) {
-                Some(sha256) => {
-                    let size = fs::metadata(&path).map_err(RecordError::io("read", &path))?.len();
-                    self.files.push(FileEntry { path: format!("{BLOBS}/{name}"), sha256, size });
-                }
-                None => fs::remove_file(&path).map_err(RecordError::io("remove", &path))?,
-            }
-        }
-        self.missing.extend(wanted);
-        Ok(())
-    }
-
-    fn write_steps(&mut self, artifacts: &[Artifact]) -> Result<(), RecordError> {
-        let run = self.run;
-        let dir = self.dir.join(STEPS);
-        fs::create_dir(&dir).map_err(RecordError::io("create", &dir))?;
-        for step in &run.steps {
-            let view = StepView::new(run, step, artifacts, |seq, attempt| self.cut.contains(&(seq, attempt)));
-            let path = format!("{STEPS}/{}", layout::step_file(step.seq, &step.name));
-            let (sha256, size) = self.write(&path, &view)?;
-            self.files.push(FileEntry { path, sha256, size });
-        }
-        Ok(())
-    }
-
-    fn write_manifest(&mut self) -> Result<(), RecordError> {
-        self.files.sort_unstable();
-        let view = ManifestView::new(self.run, self.truncated(), &self.missing, &self.files)
-            .ok_or_else(|| RecordError::NotEnded(self.run.id.clone()))?;
-        self.write(MANIFEST, &view).map(drop)
-    }
-
-    fn truncated(&self) -> bool {
-        !self.cut.is_empty() || !self.missing.is_empty()
-    }
-
-    fn write(&self, name: &str, view: &impl Serialize) -> Result<(Digest, u64), RecordError> {
-        let path = self.dir.join(name);
-        let write = || {
-            let mut json = serde_json::to_vec_pretty(view)?;
-            json.push(b'\n');
-            let mut file = File::options().write(true).create_new(true).mode(0o444).open(&path)?;
-            file.write_all(&json)?;
-            if self.sync == Sync::Each {
-                file.sync_all()?;
-            }
-            Ok((Digest::of(&json), json.len() as u64))
-        };
-        write().map_err(RecordError::io("write", &path))
-    }
-
-    /// Folders last, and the outermost last of all.
-    fn make_read_only(&self) -> Result<(), RecordError> {
-        for dir in [&self.dir.join(LOGS), &self.dir.join(BLOBS), &self.dir.join(STEPS), &self.dir] {
-            let file = match File::open(dir) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                other => other.map_err(RecordError::io("open", dir))?,
-            };
-            file.set_permissions(Permissions::from_mode(0o555)).map_err(RecordError::io("make read-only", dir))?;
-            if self.sync == Sync::Each {
-                sync_file(&file, dir)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn publish(&self, after: After<'_>) -> Result<Sealed, RecordError> {
-        after(Stage::Synced)?;
-        fs::rename(&self.dir, &self.place).map_err(RecordError::io("publish", &self.place))?;
-        after(Stage::Published)?;
-        Ok(Sealed { truncated: self.truncated() })
-    }
+fn publish(draft: &Draft<'_>, after: After<'_>) -> Result<Sealed, RecordError> {
+    after(Stage::Synced)?;
+    draft.publish()?;
+    after(Stage::Published)?;
+    Ok(Sealed { truncated: draft.truncated() })
 }

@@ -13,7 +13,12 @@ use shared::{
 };
 
 use super::{
-    Store, batch::Rows, error::StoreError, event, lease, load, node, postgres, row::Bad, run,
+    Store,
+    batch::Rows,
+    error::StoreError,
+    event, lease, load, node, postgres,
+    row::Bad,
+    run,
     sql::{Conn, Query, Tx, Value},
     step, sync,
 };
@@ -195,18 +200,22 @@ impl FleetTx {
             table: rows.write.table,
             key: rows.keys(),
             column: "",
-            why: format!("{} changed {changed} rows of {}; the others are not as expected", rows.write.name, rows.len()),
+            why: format!(
+                "{} changed {changed} rows of {}; the others are not as expected",
+                rows.write.name,
+                rows.len()
+            ),
         })
     }
 
-    /// Makes it last.
+    /// Makes it last. Returns the number of the last event there is.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] can also mean that it is not known whether it lasted.
-    pub async fn commit(self) -> Result<(), StoreError> {
+    pub async fn commit(self) -> Result<i64, StoreError> {
         self.tx.commit("fleet.commit").await?;
         self.store.note_synced(self.now);
-        Ok(())
+        Ok(self.row.last_event)
     }
 }
 

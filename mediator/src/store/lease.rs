@@ -40,13 +40,8 @@ pub(super) static UPSERT: Write = Write {
     ],
 };
 
-pub(super) static DELETE: Write = Write {
-    name: "leases.delete",
-    table: "leases",
-    verb: Verb::Delete,
-    keys: 1,
-    columns: &[("node_id", Kind::Text)],
-};
+pub(super) static DELETE: Write =
+    Write { name: "leases.delete", table: "leases", verb: Verb::Delete, keys: 1, columns: &[("node_id", Kind::Text)] };
 
 /// Sorts the named rows into those that the fleet has and those that it has no longer.
 pub(super) fn split<'a>(

@@ -43,22 +43,24 @@ where
         Ok(())
     })
     .await?;
-    found.part(conn, &step::LOAD, &list, |run, row| {
-        let step = step::read(row)?;
-        if step.seq as usize == run.steps.len() {
-            run.steps.push(step);
-        }
-        Ok(())
-    })
-    .await?;
-    found.part(conn, &step::LOAD_ATTEMPTS, &list, |run, row| {
-        let (seq, attempt) = step::read_attempt(row)?;
-        if let Some(step) = run.steps.get_mut(seq as usize) {
-            step.attempts.push(attempt);
-        }
-        Ok(())
-    })
-    .await?;
+    found
+        .part(conn, &step::LOAD, &list, |run, row| {
+            let step = step::read(row)?;
+            if step.seq as usize == run.steps.len() {
+                run.steps.push(step);
+            }
+            Ok(())
+        })
+        .await?;
+    found
+        .part(conn, &step::LOAD_ATTEMPTS, &list, |run, row| {
+            let (seq, attempt) = step::read_attempt(row)?;
+            if let Some(step) = run.steps.get_mut(seq as usize) {
+                step.attempts.push(attempt);
+            }
+            Ok(())
+        })
+        .await?;
     found.check_steps();
     for error in found.bad.values() {
         quarantine(error);

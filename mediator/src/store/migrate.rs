@@ -41,7 +41,8 @@ const CREATE_TABLE: Query = Query::both(
     "migrations.create",
     "CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY NOT NULL, name TEXT NOT NULL)",
 );
-const APPLIED: Query = Query::both("migrations.applied", "SELECT version, name FROM schema_migrations ORDER BY version");
+const APPLIED: Query =
+    Query::both("migrations.applied", "SELECT version, name FROM schema_migrations ORDER BY version");
 const NOTE: Query = Query::both("migrations.note", "INSERT INTO schema_migrations (version, name) VALUES ($1, $2)");
 
 /// Applies what is missing.

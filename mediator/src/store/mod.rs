@@ -40,6 +40,7 @@ use std::sync::{
 
 use shared::Timestamp;
 
+use self::sql::{Auto, Conn, Query, Tx};
 pub use self::{
     artifact::{ArtifactRow, Fence},
     error::{ErrorKind, Outage, StoreError},
@@ -49,7 +50,6 @@ pub use self::{
     read_tx::ReadTx,
     token::TokenRow,
 };
-use self::sql::{Auto, Conn, Query, Tx};
 use crate::clock::Clock;
 
 /// A database of either engine.

@@ -10,7 +10,7 @@ use super::{
     digest,
     error::StoreError,
     row::{Bad, Row},
-    sql::{Query, Value, listed},
+    sql::{Query, Value},
 };
 
 /// The columns, in one place: every statement that reads whole rows reads these.
@@ -33,7 +33,6 @@ pub(super) const RENEWED: Query = Query::each(
     select!("WHERE node_id IN (SELECT value FROM json_each($1)) AND expires_at > $2"),
     select!("WHERE node_id = ANY($1) AND expires_at > $2"),
 );
-pub(super) const LISTED: Query = listed!("nodes.listed", "SELECT node_id FROM nodes WHERE node_id", "");
 
 pub(super) static UPSERT: Write = Write {
     name: "nodes.upsert",

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use shared::{
+    contract::Contract,
     RunId, Timestamp,
     domain::{Fleet, Lease, Node, Run},
 };
@@ -30,6 +31,8 @@ pub struct ReadTx {
     pub(super) tx: Tx,
     now: Timestamp,
 }
+
+const CONTRACT: Query = Query::both("read.contract", "SELECT contract FROM runs WHERE run_id = $1");
 
 impl ReadTx {
     pub(super) async fn begin(store: &Store) -> Result<Self, StoreError> {
@@ -88,6 +91,15 @@ impl ReadTx {
             Some(error) => Err(error),
             None => Ok(found.runs.remove(id)),
         }
+    }
+
+    /// The contract of a Run, without the Run.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] when it cannot be read.
+    pub async fn contract(&mut self, id: &RunId) -> Result<Option<Contract>, StoreError> {
+        let row = self.tx.one(&CONTRACT, &[Value::show(id)]).await?;
+        row.map(|row| row.json("contract").map_err(|bad| bad.of("runs", id))).transpose()
     }
 
     /// A page of Runs, newest first, ties by id.

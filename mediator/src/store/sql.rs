@@ -147,11 +147,7 @@ where
         let rows = on_engine!(self, |conn, engine| {
             let failed = |source| StoreError::of(query.name, source, engine::verdict);
             let arguments = engine::arguments(values).map_err(failed)?;
-            sqlx::query_with(engine::text(query), arguments)
-                .execute(&mut **conn)
-                .await
-                .map_err(failed)?
-                .rows_affected()
+            sqlx::query_with(engine::text(query), arguments).execute(&mut **conn).await.map_err(failed)?.rows_affected()
         });
         note(query.name, rows);
         Ok(rows)
@@ -231,7 +227,9 @@ impl Tx {
     pub(super) async fn commit(self, name: &'static str) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(tx) => tx.commit().await.map_err(|source| StoreError::of(name, source, sqlite::verdict))?,
-            Self::Postgres(tx) => tx.commit().await.map_err(|source| StoreError::of(name, source, postgres::verdict))?,
+            Self::Postgres(tx) => {
+                tx.commit().await.map_err(|source| StoreError::of(name, source, postgres::verdict))?
+            }
         }
         note(name, 0);
         Ok(())

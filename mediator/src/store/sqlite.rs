@@ -58,13 +58,17 @@ pub(super) async fn open(path: &str) -> Result<Pools, StoreError> {
         .statement_cache_capacity(STATEMENTS)
         .disable_statement_logging();
     let pool = || {
-        SqlitePoolOptions::new().acquire_timeout(PATIENCE).idle_timeout(None).max_lifetime(None)
-        // A file does not hang up; asking it costs a turn of the connection's thread each time.
-        .test_before_acquire(false)
+        SqlitePoolOptions::new()
+            .acquire_timeout(PATIENCE)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            // A file does not hang up; asking it costs a turn of the connection's thread each time.
+            .test_before_acquire(false)
     };
     let failed = |source| StoreError::of("open", source, verdict);
     let write = pool().max_connections(1).connect_with(options.clone()).await.map_err(failed)?;
-    let read = pool().max_connections(READERS).connect_with(options.pragma("query_only", "on")).await.map_err(failed)?;
+    let read =
+        pool().max_connections(READERS).connect_with(options.pragma("query_only", "on")).await.map_err(failed)?;
     let file = identity(&path);
     Ok(Pools { write, read, path, file })
 }
@@ -91,11 +95,11 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 pub(super) fn verdict(code: &str) -> Verdict {
     let code: u32 = code.parse().unwrap_or(0);
     match code & 0xff {
-        5 | 6 => Verdict::Unavailable(Outage::Busy), // BUSY, LOCKED
-        13 => Verdict::Unavailable(Outage::Full),    // FULL
-        8 | 14 => Verdict::Unavailable(Outage::Gone), // READONLY, CANTOPEN
+        5 | 6 => Verdict::Unavailable(Outage::Busy),        // BUSY, LOCKED
+        13 => Verdict::Unavailable(Outage::Full),           // FULL
+        8 | 14 => Verdict::Unavailable(Outage::Gone),       // READONLY, CANTOPEN
         10 | 11 | 26 => Verdict::Unavailable(Outage::Disk), // IOERR, CORRUPT, NOTADB
-        19 => Verdict::Conflict,                     // CONSTRAINT
+        19 => Verdict::Conflict,                            // CONSTRAINT
         _ => Verdict::Internal,
     }
 }

@@ -136,7 +136,7 @@ pub(super) fn upsert_attempt(rows: &mut Rows, run: &RunId, seq: Seq, attempt: &A
         Value::show(&attempt.instance),
         Value::text(attempt.nonce.reveal()),
         Value::at(attempt.claimed_at),
-        Value::Text(attempt.answer.clone()),
+        Value::Text(attempt.answer.as_ref().map(|it| serde_json::json!(it).to_string())),
     ])
 }
 
@@ -188,7 +188,8 @@ fn state(row: &Row, result: &Stored, started_at: Option<Timestamp>) -> Result<St
         "ASKED" => StepState::Asked { at: since()? },
         "DONE" => StepState::Done { exit_code: result.exit_code, at: ended()? },
         "FAILED" => {
-            let reason = result.reason.as_deref().ok_or_else(|| Bad::new("result", "a FAILED step lacks its reason"))?;
+            let reason =
+                result.reason.as_deref().ok_or_else(|| Bad::new("result", "a FAILED step lacks its reason"))?;
             let reason: FailReason = reason.parse().map_err(|why: String| Bad::new("result", why))?;
             StepState::Failed { reason, message: result.message.clone().unwrap_or_default(), at: ended()? }
         }
@@ -209,7 +210,7 @@ fn decode_attempt(row: &Row) -> Result<(Seq, Attempt), Bad> {
         instance: row.parse("instance")?,
         nonce: lease::nonce(row)?,
         claimed_at: row.at("claimed_at")?,
-        answer: row.maybe_text("answer")?.map(ToOwned::to_owned),
+        answer: row.maybe_json("answer")?,
     };
     Ok((row.number("seq")?, attempt))
 }

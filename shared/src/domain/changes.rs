@@ -204,6 +204,15 @@ impl Changes {
     pub fn is_empty(&self) -> bool {
         !self.fleet && !self.reaped && self.renewed.is_empty()
     }
+
+    /// The rows have been written; the notices stay.
+    pub fn clear_rows(&mut self) {
+        let notices = std::mem::take(self);
+        self.work = notices.work;
+        self.stop = notices.stop;
+        self.sealed = notices.sealed;
+        self.promotions = notices.promotions;
+    }
 }
 
 /// What a command sees of the world.

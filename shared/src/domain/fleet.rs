@@ -247,8 +247,8 @@ impl Fleet {
         Ok(node)
     }
 
-    /// Drops Runs that have ended: nothing more will be decided about them.
-    pub fn forget_ended(&mut self) {
-        self.runs.retain(|_, run| !run.state.is_terminal());
+    /// Keeps only Runs that hold nodes in memory: the others are read again should a command touch them.
+    pub fn forget_idle_runs(&mut self) {
+        self.runs.retain(|_, run| run.state == super::RunState::Running);
     }
 }

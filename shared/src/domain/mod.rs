@@ -43,7 +43,7 @@ pub use queue::{Queue, Queued, Shape};
 pub use reap::{Reap, Rescan};
 pub use report::{Outcome, Report, ReportReply};
 pub use run::{Run, RunState};
-pub use step::{Attempt, FailReason, Step, StepState};
+pub use step::{Answer, Attempt, FailReason, Step, StepState};
 pub use submit::{Submit, Submitted, preview};
 pub use verdict::{Cause, Finding, Holds, Verdict, judge};
 pub use wake::Wake;

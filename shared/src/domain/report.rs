@@ -7,7 +7,7 @@
 use serde_json::json;
 
 use super::fleet::Speaker;
-use super::{Cx, Decide, EventKind, FailReason, Fleet, Refusal, StepState, Touches, fork, promotion, settle};
+use super::{Answer, Cx, Decide, EventKind, FailReason, Fleet, Refusal, StepState, Touches, fork, promotion, settle};
 use crate::{Nonce, RunId, Seq, Timestamp};
 
 /// How the attempt ended.
@@ -46,6 +46,8 @@ pub struct Report {
     pub produced: Vec<String>,
     /// For a step that forks: what the mediator read at `dispatch.from`, or why it could not.
     pub fork_value: Option<Result<String, String>>,
+    /// How much log belongs to the attempt, in bytes; fewer stored means that it is truncated.
+    pub log_bytes: u64,
 }
 
 /// What the node is told.
@@ -92,7 +94,7 @@ impl Report {
             .answer
             .as_ref()
             .filter(|_| ours)
-            .map(|word| ReportReply { step_state: word.clone(), run_state: run.state.as_str() }))
+            .map(|answer| ReportReply { step_state: answer.state.clone(), run_state: run.state.as_str() }))
     }
 
     fn fence(&self, fleet: &Fleet, now: Timestamp) -> Result<(), Refusal> {
@@ -134,7 +136,7 @@ impl Report {
         step.state = state;
         step.produced.clone_from(&self.produced);
         if let Some(attempt) = step.attempts.iter_mut().find(|it| it.number == self.attempt) {
-            attempt.answer = Some(word.to_owned());
+            attempt.answer = Some(Answer { state: word.to_owned(), log_bytes: self.log_bytes });
         }
         let name = step.name.clone();
         let mut changed = vec![self.seq];

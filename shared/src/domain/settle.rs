@@ -105,7 +105,11 @@ pub(super) fn settle(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId) {
 /// goes on; otherwise the Run ends.
 pub(super) fn lose_node(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, node: &NodeId, cause: Cause) {
     match fleet.runs.get(id) {
-        Some(run) if !run.needs_node(node) => fleet.release(node, Wake::PartialRelease, cx),
+        Some(run) if !run.needs_node(node) => {
+            // What the reaper or a restart takes is theirs by name, also where the Run goes on without it.
+            let wake = if matches!(cause, Cause::Drain(_)) { Wake::PartialRelease } else { wake_of(&cause) };
+            fleet.release(node, wake, cx);
+        }
         Some(_) => close(fleet, cx, id, cause, false),
         // Its row could not be read. The node is the owner's: it goes back, the row is left for a person.
         None => fleet.release(node, wake_of(&cause), cx),

@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{InstanceId, NodeId, Nonce, Seq, StepName, Timestamp, contract::StepKind};
 
 /// Where a step stands. `Done` means that the process ended and was reported, whatever its exit code.
@@ -175,8 +177,17 @@ pub struct Attempt {
     pub nonce: Nonce,
     /// When.
     pub claimed_at: Timestamp,
-    /// The step's state word once it was reported.
-    pub answer: Option<String>,
+    /// What its report came to; written once.
+    pub answer: Option<Answer>,
+}
+
+/// The answer to a report, kept so that the same report gets it again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The step's state word.
+    pub state: String,
+    /// How much log the node had, in bytes.
+    pub log_bytes: u64,
 }
 
 /// One step of a Run.

@@ -13,6 +13,8 @@ use shared::{
 use crate::{
     auth::Identity,
     error::{Error, Violation},
+    record::Digest,
+    service::{report::ReportCommand, upload::AttemptKey},
 };
 
 /// Most capabilities of one node.
@@ -23,6 +25,8 @@ pub const MAX_ATTRS: usize = 64;
 pub const MAX_TEXT: usize = 256;
 /// Longest reason or error of a policy, in characters; what is longer is cut.
 pub const MAX_REASON: usize = 1_000;
+/// Longest path of an output file, in bytes.
+pub const MAX_PATH: usize = 4_096;
 /// Most streams, replaced instances and steps that one message may list.
 pub const MAX_LISTED: usize = 1_000;
 
@@ -137,21 +141,6 @@ pub fn nonce(field: &str, text: &str) -> Result<Nonce, Error> {
     Nonce::parse(text).ok_or_else(|| Error::invalid(field, "must be the 32 hex digits that the work item carried"))
 }
 
-/// One attempt as an agent names it: who, what, under which permit.
-#[derive(Debug, Clone)]
-pub struct AttemptKey {
-    /// Who speaks.
-    pub who: Speaker,
-    /// The Run.
-    pub run: RunId,
-    /// The step.
-    pub seq: Seq,
-    /// The execution.
-    pub attempt: u32,
-    /// The permit.
-    pub nonce: Nonce,
-}
-
 /// Reads an attempt reference.
 ///
 /// # Errors
@@ -181,6 +170,55 @@ pub fn outcome(outcome: Option<v1::report_request::Outcome>) -> Result<Outcome, 
             Ok(Outcome::NotCompleted { reason, message: clean(&not.message) })
         }
         None => Err(Error::invalid("outcome", "is missing: send `completed` or `not_completed`")),
+    }
+}
+
+/// A report on one attempt.
+///
+/// # Errors
+/// [`Error::Invalid`], [`Error::WrongNode`].
+pub fn report(request: v1::ReportRequest, identity: &Identity) -> Result<ReportCommand, Error> {
+    let who = speaker(request.node.as_ref(), identity)?;
+    let (run, seq, attempt) = step_ref("step", request.step.as_ref())?;
+    Ok(ReportCommand {
+        who,
+        run,
+        seq,
+        attempt,
+        nonce: nonce("nonce", &request.nonce)?,
+        outcome: outcome(request.outcome)?,
+        log_bytes: size("log_bytes", request.log_bytes)?,
+    })
+}
+
+/// A number of bytes.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn size(field: &str, bytes: i64) -> Result<u64, Error> {
+    u64::try_from(bytes).map_err(|_| Error::invalid(field, "must not be negative"))
+}
+
+/// A SHA-256 in hex.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn digest(field: &str, text: &str) -> Result<Digest, Error> {
+    text.parse().map_err(|error: crate::record::RecordError| Error::invalid(field, error.to_string()))
+}
+
+/// The name of an output file: a relative path of plain components. Data only; it never names a file here, but
+/// it will on the nodes that take it as an input.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn artifact_name(field: &str, name: String) -> Result<String, Error> {
+    let plain = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains('\0');
+    if name.len() <= MAX_PATH && name.split('/').all(plain) {
+        Ok(name)
+    } else {
+        let message = format!("must be a relative path without . and .. of at most {MAX_PATH} bytes");
+        Err(Error::invalid(field, message))
     }
 }
 

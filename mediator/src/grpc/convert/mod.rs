@@ -1,8 +1,9 @@
 //! Between wire messages and our own types, in one place: [`from_wire`] parses and validates what came in,
-//! [`to_wire`] writes what goes out. Nothing behind this module sees a generated type.
+//! [`to_wire`] and [`work`] write what goes out. Nothing behind this module sees a generated type.
 
 pub mod from_wire;
 pub mod to_wire;
+pub mod work;
 
 #[cfg(test)]
 mod tests;

@@ -5,10 +5,11 @@ use proto::v1;
 use shared::{
     Timestamp,
     contract::AttrValue,
-    domain::{AdvertReply, Assigned, Capability, Drain, Finding, Policy, Reject},
+    domain::{Assigned, Capability, Drain, Finding, Policy, Reject},
 };
 
 use crate::service::{
+    advert::Advertised,
     explain::{Explanation, RoleExplanation},
     observe::{CurrentView, EventRow, LeaseView, NodeView, Page, RunDetail, RunView, StepView, VerdictView},
 };
@@ -51,9 +52,10 @@ pub fn policy(policy: &Policy) -> v1::Policy {
     }
 }
 
-/// The answer to an advert, without the two intervals, which are the server's to say.
+/// The answer to an advert.
 #[must_use]
-pub fn advert_reply(reply: &AdvertReply, interval_ms: i64, ttl_ms: i64) -> v1::AdvertiseResponse {
+pub fn advertised(advertised: &Advertised) -> v1::AdvertiseResponse {
+    let Advertised { reply, interval, ttl } = advertised;
     let grant = |(run, nonce): &(shared::RunId, shared::Nonce)| v1::LeaseGrant {
         run_id: run.to_string(),
         nonce: nonce.reveal(),
@@ -62,10 +64,16 @@ pub fn advert_reply(reply: &AdvertReply, interval_ms: i64, ttl_ms: i64) -> v1::A
         rev: reply.rev,
         leases: reply.leases.iter().map(grant).collect(),
         policy: Some(policy(&reply.policy)),
-        interval_ms,
-        ttl_ms,
+        interval_ms: size(interval.millis()),
+        ttl_ms: size(ttl.millis()),
         stream: reply.stream.as_ref().map(ToString::to_string).unwrap_or_default(),
     }
+}
+
+/// A number of bytes or milliseconds.
+#[must_use]
+pub fn size(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// A node.

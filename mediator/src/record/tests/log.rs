@@ -2,7 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::{super::RecordError, *};
+use super::{
+    super::{RecordError, log::LogCache},
+    *,
+};
 
 fn small(log_bytes: u64) -> Limits {
     Limits { log_bytes, ..Limits::default() }
@@ -106,6 +109,16 @@ async fn a_follower_sees_every_byte_and_the_end() {
 }
 
 #[tokio::test]
+async fn the_last_append_before_sealing_is_not_slept_through() {
+    let room = Room::new();
+    let mut watch = room.store.watch(&room.run).await.unwrap();
+    room.store.append_log(&room.run, 0, 1, 0, b"last words".to_vec()).await.unwrap();
+    room.store.seal(input(&room.run, &["a"])).await.unwrap();
+    assert!(watch.changed().await, "there is something to read");
+    assert!(!watch.changed().await, "and then nothing any more");
+}
+
+#[tokio::test]
 async fn a_watch_of_a_sealed_run_ends_at_once() {
     let mut room = Room::new();
     room.store.seal(input(&room.run, &["a"])).await.unwrap();
@@ -138,6 +151,19 @@ async fn concurrent_resends_store_each_byte_once() {
     for seq in 0..4 {
         assert!(room.log(seq, 1).await == all, "log {seq}");
     }
+}
+
+#[test]
+fn a_log_that_is_being_written_is_not_opened_twice() {
+    let cache = LogCache::new(1);
+    let key = |seq| (RunId::new("r").unwrap(), seq, 1);
+    let first = cache.handle(key(1));
+    let second = cache.handle(key(2));
+    assert!(Arc::ptr_eq(&first, &cache.handle(key(1))));
+    assert!(Arc::ptr_eq(&second, &cache.handle(key(2))));
+    drop((first, second));
+    cache.handle(key(3));
+    assert_eq!(cache.held(), 1, "idle logs are let go");
 }
 
 #[tokio::test]

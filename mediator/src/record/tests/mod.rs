@@ -1,8 +1,11 @@
 //! What the tests share: a room in a temporary directory, and a Run that has ended.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod blob;
 mod full_disk;
 mod log;
+mod many_files;
 mod repair;
 mod seal;
 mod tar;

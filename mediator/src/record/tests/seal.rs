@@ -1,6 +1,7 @@
 //! What a Record holds, and that it stays as it is.
 
 use serde_json::Value;
+use shared::domain::FailReason;
 
 use super::{
     super::{RecordError, Sealed},
@@ -155,6 +156,46 @@ async fn a_run_that_was_cancelled_in_the_queue_is_sealed_too() {
     let manifest = json(room.record().join("manifest.json"));
     assert_eq!(manifest["verdict"], json!({"cause": "cancelled", "by": "grace-who-cancels"}));
     assert_eq!(manifest["assigned"], json!([]));
+}
+
+#[tokio::test]
+async fn every_cause_is_told_apart() {
+    let node = NodeId::new("yard/0").unwrap();
+    let who = Principal::new("grace-who-cancels").unwrap();
+    let causes = [
+        (Cause::Judged, json!({"cause": "judged"})),
+        (Cause::StepFailed(StepName::new("a").unwrap()), json!({"cause": "step_failed", "step": "a"})),
+        (Cause::Cancelled(who), json!({"cause": "cancelled", "by": "grace-who-cancels"})),
+        (Cause::Drain(node.clone()), json!({"cause": "drain", "node": "yard/0"})),
+        (Cause::LeaseExpired(node.clone()), json!({"cause": "lease_expired", "node": "yard/0"})),
+        (Cause::NodeRestarted(node), json!({"cause": "node_restarted", "node": "yard/0"})),
+        (Cause::Rejected, json!({"cause": "rejected"})),
+    ];
+    for (cause, wanted) in causes {
+        let room = Room::new();
+        let mut input = input(&room.run, &["a"]);
+        input.run.state = RunState::Failed(Verdict { cause, findings: Vec::new() });
+        room.store.seal(input).await.unwrap();
+        let manifest = json(room.record().join("manifest.json"));
+        assert_eq!((&manifest["verdict"], &manifest["state"]), (&wanted, &json!("FAILED")));
+    }
+}
+
+#[tokio::test]
+async fn a_step_that_did_not_complete_says_why() {
+    let room = Room::new();
+    let mut input = input(&room.run, &["a"]);
+    let at = Timestamp::from_millis(ENDED_AT);
+    let (reason, message) = (FailReason::Timeout, "ran longer than 10s".to_owned());
+    input.run.steps[0].state = StepState::Failed { reason, message, at };
+    input.run.steps[0].attempts[0].answer = None;
+    room.store.seal(input).await.unwrap();
+    let step = json(room.record().join("steps/00-a.json"));
+    assert_eq!(step["reason"], "timeout");
+    assert_eq!(step["message"], "ran longer than 10s");
+    assert_eq!(step["ended_at"], "2023-11-14T22:13:20.123Z");
+    assert_eq!(step.get("exit_code"), None);
+    assert_eq!(step["attempts"][0].get("answer"), None);
 }
 
 #[tokio::test]

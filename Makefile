@@ -1,0 +1,41 @@
+# The only list of commands. `make demo` and `make test` need a Rust toolchain, make, git and Debian's packages.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PG_BIN := $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin)))
+
+.PHONY: help demo test check bench fmt postgres nextest mutants
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: ## a mediator, three agents and real work on this machine; ends by itself
+	cargo build --locked --workspace --bins
+	cargo run --locked --quiet -p tests --bin demo
+
+test: postgres nextest ## everything that is not a long soak, on SQLite and PostgreSQL
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo build --locked --workspace --all-targets
+	cargo run --locked --quiet -p tests --bin with-postgres -- cargo nextest run --locked --workspace
+
+bench: ## real Runs per second beside bare process starts (release build)
+	cargo build --locked --release --workspace --bins
+	cargo run --locked --release --quiet -p tests --bin bench
+
+mutants: postgres nextest ## break each guard once and see its tests fail
+	cargo run --locked --quiet -p tests --bin with-postgres -- tests/mutants/run
+
+fmt: ## format
+	cargo fmt --all
+
+postgres:
+	@if [ -z "$(PG_BIN)" ]; then \
+	  echo "PostgreSQL is missing: installing Debian's package postgresql"; \
+	  if [ "$$(id -u)" != 0 ]; then SUDO=sudo; fi; \
+	  $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq postgresql; \
+	fi
+
+nextest:
+	@cargo nextest --version >/dev/null 2>&1 || { \
+	  echo "cargo-nextest is missing: installing it with cargo"; cargo install --locked cargo-nextest; }

@@ -1,0 +1,107 @@
+//! `enode drain` and `enode undrain`: write the owner's word, then say or wait for what follows.
+
+mod verdict;
+#[cfg(test)]
+mod verdict_tests;
+mod wait;
+
+use serde_json::json;
+use shared::domain::Drain;
+
+use super::{
+    Exit, Failure, Outcome,
+    args::{DrainArgs, UndrainArgs},
+    out::{self, Out},
+    status::word,
+};
+use crate::{
+    config::Config,
+    local::{self, AskError},
+    policy::writer::{self, Done, Edit},
+    state::AgentStatus,
+};
+
+pub(super) async fn drain(config: &Config, args: &DrainArgs, out: &Out) -> Outcome {
+    let want = Drain::from(args.mode);
+    let done = write(config, Edit { drain: want, reason: args.reason.clone(), force: args.force }, out)?;
+    if !args.wait {
+        follow(config, want, out).await;
+        report(&done, want, None, out)?;
+        return Ok(Exit::Done);
+    }
+    for warning in &config.warnings {
+        out.warn(warning);
+    }
+    wait::until_drained(config, want, args.timeout, out).await?;
+    report(&done, want, Some(true), out)?;
+    Ok(Exit::Done)
+}
+
+pub(super) async fn undrain(config: &Config, args: &UndrainArgs, out: &Out) -> Outcome {
+    let done = write(config, Edit { drain: Drain::None, reason: String::new(), force: args.force }, out)?;
+    follow(config, Drain::None, out).await;
+    report(&done, Drain::None, None, out)?;
+    Ok(Exit::Done)
+}
+
+fn write(config: &Config, edit: Edit, out: &Out) -> Result<Done, Failure> {
+    let done = writer::edit(&config.policy_file, &config.state_dir, &edit)
+        .map_err(|error| Failure::new(Exit::PolicyRefused, error))?;
+    if let Some(why) = &done.was_broken {
+        out.warn(format!("the policy file was broken before: {why}"));
+    }
+    if let Some(kept) = &done.kept {
+        out.warn(format!("the old file was kept as {}; a panel_token in it must be copied by hand", kept.display()));
+    }
+    Ok(done)
+}
+
+fn report(done: &Done, drain: Drain, drained: Option<bool>, out: &Out) -> Result<(), Failure> {
+    let document = json!({"policy_file": done.path, "before": done.before, "drain": drain, "drained": drained});
+    out.data(&document, || {
+        let path = done.path.display();
+        match drained {
+            Some(true) => format!(
+                "drained: nothing of a Run is on this machine and nothing will be granted; safe to power off ({path})"
+            ),
+            _ => format!("{}: written to {path}", word(drain)),
+        }
+    })
+}
+
+/// Says what happens next; nothing of it is an error.
+async fn follow(config: &Config, want: Drain, out: &Out) {
+    match local::ask(&config.state_dir).await {
+        Ok(agent) => next_steps(&agent, want).iter().for_each(|line| out.note(line)),
+        Err(AskError::NotRunning(_)) => {
+            let then = if want == Drain::None { "lends this machine" } else { "starts with this drain" };
+            out.note(format!("no agent runs here now; the next one {then}"));
+        }
+        Err(other) => out.warn(other.to_string()),
+    }
+}
+
+fn next_steps(agent: &AgentStatus, want: Drain) -> Vec<String> {
+    let mut lines = vec![format!(
+        "the agent (pid {}) advertises it within a second{}",
+        agent.pid,
+        if agent.connected { "" } else { ", as soon as it reaches the mediator again" }
+    )];
+    for node in &agent.nodes {
+        let id = &node.node_id;
+        let Some(lease) = &node.lease else { continue };
+        let run = &lease.run_id;
+        let step = node.step.as_ref().map(|step| format!("step {} for {}", step.step_id, out::age(step.started_at)));
+        lines.push(match (want, step) {
+            (Drain::None, _) => format!("{id}: Run {run} goes on"),
+            (Drain::Graceful, Some(step)) => format!("{id}: Run {run} goes on to its end (now: {step})"),
+            (Drain::Graceful, None) => format!("{id}: Run {run} goes on to its end"),
+            (Drain::AtBoundary, Some(step)) => format!("{id}: Run {run} is closed when its step ends (now: {step})"),
+            (Drain::AtBoundary, None) => format!("{id}: Run {run} is closed at once"),
+        });
+    }
+    if want != Drain::None {
+        lines.push("to wait until nothing runs here: add --wait; to lend again: enode undrain".to_owned());
+    }
+    lines
+}

@@ -1,0 +1,116 @@
+//! `enode init`: a configuration to start from. Writes nothing that is there already.
+
+use std::{io::Write, path::Path};
+
+use anyhow::{Context, anyhow};
+use serde_json::json;
+use shared::NodeId;
+
+use super::{Exit, Failure, Outcome, args::InitArgs, out::Out};
+use crate::detect;
+
+pub(super) fn run(args: &InitArgs, out: &Out) -> Outcome {
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => detect::hostname()
+            .filter(|name| NodeId::new(name).is_ok())
+            .ok_or_else(|| refused(anyhow!("the host's name cannot be the name of a node: give --name NAME")))?,
+    };
+    if let Err(error) = NodeId::new(&name) {
+        return Err(refused(error.into()));
+    }
+    if name.contains('/') {
+        return Err(refused(anyhow!("the name must not have a slot: enode adds /0, /1, … itself when slots > 1")));
+    }
+    std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot make {}", args.dir.display()))?;
+    let path = args.dir.join(format!("{name}.toml"));
+    write_new(&path, &template(&name, &args.mediator))?;
+    let shown = path.display().to_string();
+    let token = args.dir.join(format!("{name}.token"));
+    out.data(&json!({"config": shown, "token_file": token, "name": name}), || format!("wrote {shown}"))?;
+    out.note(format!(
+        "next:\n  1. look through {shown}: what this machine offers stands under [[capability]]\n  \
+         2. on the mediator: mediator token create --role node --principal {name}\n     and put the token into {} \
+         (chmod 600)\n  3. enode run --config {shown}\nto take the machine back at any time: enode drain --config {shown}",
+        token.display()
+    ));
+    Ok(Exit::Done)
+}
+
+fn refused(error: anyhow::Error) -> Failure {
+    Failure::new(Exit::Refused, error)
+}
+
+fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
+    let opened = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+    let mut file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Err(refused(anyhow!(
+                "{} is there already: edit it, or give another --name or --dir",
+                path.display()
+            )));
+        }
+        Err(error) => {
+            return Err(anyhow::Error::from(error).context(format!("cannot write {}", path.display())).into());
+        }
+    };
+    file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(())
+}
+
+pub(super) fn template(name: &str, mediator: &str) -> String {
+    let quoted = |text: &str| toml_edit::Value::from(text).to_string();
+    let ca_file = if mediator.starts_with("https:") { "ca_file" } else { "# ca_file" };
+    format!(
+        r#"# The agent of this machine. `enode config show` prints the effective values and where each comes from.
+# The owner's policy file is {name}.policy.toml beside this one; `enode drain` and `enode undrain` write it.
+
+# Name in the fleet. With slots > 1 the nodes are NAME/0, NAME/1, …
+name = {quoted_name}
+# For people; the host's name unless set.
+# label = "the board in room 3"
+
+# Where the mediator listens. Beyond this host use https:// and the ca.pem that `mediator pki init` wrote.
+mediator = {quoted_mediator}
+{ca_file} = "ca.pem"
+# The token of role `node`, alone in a file that only the agent's user may read. Paths are relative to this file.
+token_file = {quoted_token}
+
+# How many Runs this machine may serve at once.
+slots = 1
+
+# What this machine offers. Contracts ask for a name and, if they care, for attributes.
+[[capability]]
+name = "build"
+# attrs = {{ board = "stm32", cores = 4 }}
+
+# Everything below shows its default; take the # away to change it. Keys without a table must stand above the
+# first [[capability]].
+#
+# Add os, arch, cores, memory_gib, hostname and tools to every capability (`enode detect` shows them).
+#   detect = true
+# Folder for spool, workspaces and identity (here as root; else below ~/.local/state/enode).
+#   state_dir = "/var/lib/enode/{name}"
+# Environment variables that steps inherit.
+#   pass_env = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ"]
+# Between SIGTERM and SIGKILL of a step.
+#   grace = "10s"
+# How long what runs may go on after the agent was told to stop.
+#   stop_timeout = "30s"
+# How long a step waits for the processes of the one before it.
+#   start_timeout = "30s"
+# How long a Run's folder outlives its lease.
+#   keep_workspace = "0s"
+# Largest output file.
+#   artifact_bytes = "1GiB"
+#
+# Do not lend this machine while less than this is free in state_dir (off unless set).
+# [disk]
+# min_free = "5GiB"
+"#,
+        quoted_name = quoted(name),
+        quoted_mediator = quoted(mediator),
+        quoted_token = quoted(&format!("{name}.token")),
+    )
+}

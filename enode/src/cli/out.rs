@@ -1,0 +1,87 @@
+//! The only place that prints. A reader that went away (`| head`) is no fault.
+
+use std::io::{self, Write};
+
+use clap::CommandFactory;
+use comfy_table::{Table, presets};
+use serde_json::Value;
+use shared::{Duration, Timestamp};
+
+use super::{Exit, Failure, Outcome, args};
+use crate::clock;
+
+/// Where output goes, and how data is shown.
+pub(super) struct Out {
+    format: args::Format,
+}
+
+impl Out {
+    pub(super) const fn new(format: args::Format) -> Self {
+        Self { format }
+    }
+
+    pub(super) fn json(&self) -> bool {
+        self.format == args::Format::Json
+    }
+
+    /// Data: a JSON document, or what `table` makes of it.
+    pub(super) fn data(&self, document: &Value, table: impl FnOnce() -> String) -> Result<(), Failure> {
+        let mut text = if self.json() { format!("{document:#}") } else { table() };
+        if !text.ends_with('\n') && !text.is_empty() {
+            text.push('\n');
+        }
+        match io::stdout().lock().write_all(text.as_bytes()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(anyhow::Error::from(error).context("cannot write to stdout").into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A remark, to stderr.
+    pub(super) fn note(&self, text: impl AsRef<str>) {
+        // There is no place left to complain about stderr.
+        drop(writeln!(io::stderr().lock(), "{}", text.as_ref()));
+    }
+
+    pub(super) fn warn(&self, text: impl AsRef<str>) {
+        self.note(format!("warning: {}", text.as_ref()));
+    }
+
+    /// The error and everything below it.
+    pub(super) fn error(&self, error: &anyhow::Error) {
+        self.note(format!("error: {error:#}"));
+    }
+
+    pub(super) fn completions(&self, shell: clap_complete::Shell) -> Outcome {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut args::Cli::command(), "enode", &mut script);
+        match io::stdout().lock().write_all(&script) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(anyhow::Error::from(error).context("cannot write to stdout").into())
+            }
+            _ => Ok(Exit::Done),
+        }
+    }
+}
+
+/// Columns without frames.
+pub(super) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header.to_vec());
+    for row in rows {
+        table.add_row(row);
+    }
+    // comfy-table pads the last column and the frame's place.
+    table.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// How long ago, in whole seconds.
+pub(super) fn age(since: Timestamp) -> String {
+    span(clock::now().since(since))
+}
+
+/// A span in whole seconds.
+pub(super) fn span(span: Duration) -> String {
+    Duration::from_secs(span.millis() / 1_000).to_string()
+}

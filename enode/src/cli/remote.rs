@@ -1,0 +1,118 @@
+//! The mediator, asked by the owner's commands. Reads only.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use proto::v1::{
+    GetRunRequest, ListNodesRequest, RunDetail, fleet_service_client::FleetServiceClient,
+    run_service_client::RunServiceClient,
+};
+use shared::{NodeId, domain::Drain};
+use tonic::{
+    Code, Request, Status,
+    metadata::{Ascii, MetadataValue},
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
+};
+
+use crate::config::Config;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why the mediator gave no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum RemoteError {
+    /// It may answer later.
+    Unreachable(String),
+    /// It will not answer this token or this program.
+    Refused(String),
+}
+
+/// One node as the mediator sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// Its advert still counts.
+    pub(super) live: bool,
+    /// The acknowledged drain.
+    pub(super) drain: Drain,
+    /// Who holds it.
+    pub(super) run_id: Option<String>,
+}
+
+/// The nodes of the fleet in one snapshot.
+pub(super) type View = BTreeMap<NodeId, Seen>;
+
+/// How far a Run is, for the progress line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    /// Steps that have ended, and all of them.
+    pub(super) steps: Option<(usize, usize)>,
+    /// A step waits for a person's answer.
+    pub(super) asked: bool,
+}
+
+/// A connection that is opened when it is needed.
+pub(super) struct Remote {
+    channel: Channel,
+    token: Option<MetadataValue<Ascii>>,
+}
+
+impl Remote {
+    pub(super) fn new(config: &Config) -> anyhow::Result<Self> {
+        let url = config.mediator.first().cloned().unwrap_or_default();
+        let mut endpoint = Endpoint::from_shared(url)?.connect_timeout(PATIENCE).timeout(PATIENCE);
+        if let Some(ca_file) = &config.ca_file {
+            let authority = Certificate::from_pem(std::fs::read(ca_file)?);
+            endpoint = endpoint.tls_config(ClientTlsConfig::new().ca_certificate(authority))?;
+        }
+        let token = config.token.as_ref().map(|token| format!("Bearer {}", token.reveal()).parse()).transpose()?;
+        Ok(Self { channel: endpoint.connect_lazy(), token })
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        if let Some(token) = &self.token {
+            let mut token = token.clone();
+            token.set_sensitive(true);
+            request.metadata_mut().insert("authorization", token);
+        }
+        request
+    }
+
+    pub(super) async fn nodes(&self) -> Result<View, RemoteError> {
+        let mut client = FleetServiceClient::new(self.channel.clone()).max_decoding_message_size(256 << 20);
+        let reply = client.list_nodes(self.request(ListNodesRequest {})).await.map_err(|status| failed(&status))?;
+        let reply = reply.into_inner();
+        let mut view = View::new();
+        for node in reply.nodes {
+            // A node id that is none cannot be one of ours.
+            let Ok(id) = NodeId::new(&node.node_id) else { continue };
+            let drain = node.draining.as_deref().unwrap_or_default().parse().map_err(|why| {
+                RemoteError::Refused(format!("the mediator says of {id}: {why}; is it newer than this enode?"))
+            })?;
+            let live = node.expires_at > reply.observed_at;
+            view.insert(id, Seen { live, drain, run_id: node.lease.map(|lease| lease.run_id) });
+        }
+        Ok(view)
+    }
+
+    /// Only for show, so that not knowing is fine.
+    pub(super) async fn progress(&self, run_id: &str) -> Progress {
+        let mut client = RunServiceClient::new(self.channel.clone());
+        let asked = client.get_run(self.request(GetRunRequest { run_id: run_id.to_owned() })).await;
+        asked.map(|reply| progress(&reply.into_inner())).unwrap_or_default()
+    }
+}
+
+fn progress(detail: &RunDetail) -> Progress {
+    let ended = detail.steps.iter().filter(|step| matches!(step.state.as_str(), "DONE" | "FAILED" | "SKIPPED")).count();
+    Progress { steps: Some((ended, detail.steps.len())), asked: detail.steps.iter().any(|step| step.state == "ASKED") }
+}
+
+fn failed(status: &Status) -> RemoteError {
+    let said = if status.message().is_empty() { status.code().description() } else { status.message() };
+    match status.code() {
+        Code::Unauthenticated | Code::PermissionDenied | Code::Unimplemented | Code::InvalidArgument => {
+            RemoteError::Refused(said.to_owned())
+        }
+        _ => RemoteError::Unreachable(said.to_owned()),
+    }
+}

@@ -1,0 +1,205 @@
+//! Where values come from, and how each place is named in a message.
+
+use std::{collections::HashMap, path::PathBuf};
+
+use figment::{
+    Error, Metadata, Profile, Provider, Source,
+    value::{Dict, Map, Value},
+};
+
+use crate::files;
+
+/// Values given on the command line.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Flags {
+    /// Name of this machine in the fleet
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Text for people beside the name
+    #[arg(long, value_name = "TEXT")]
+    pub label: Option<String>,
+    /// Where the mediator listens, http://HOST:PORT or https://HOST:PORT
+    #[arg(long, value_name = "URL")]
+    pub mediator: Option<String>,
+    /// File that holds the token of this node
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<String>,
+    /// PEM file of the authority that signed the mediator's certificate
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<String>,
+    /// Folder for spool, workspaces and identity
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<String>,
+    /// How many nodes this machine is
+    #[arg(long, value_name = "N")]
+    pub slots: Option<String>,
+}
+
+/// All places that configuration is read from.
+#[derive(Debug, Clone, Default)]
+pub struct Layers {
+    /// Files in rising order; those that do not exist are skipped.
+    pub files: Vec<PathBuf>,
+    /// The file of `--config`: it must exist.
+    pub config: Option<PathBuf>,
+    /// Environment variables.
+    pub env: Vec<(String, String)>,
+    /// The command line.
+    pub flags: Flags,
+}
+
+/// Environment variables of enode that are no configuration keys.
+const NOT_KEYS: [&str; 3] = ["ENODE_CONFIG", "ENODE_LOG", "ENODE_OUTPUT"];
+const LIMIT: u64 = 1 << 20;
+
+impl Layers {
+    /// The places of this machine and user.
+    #[must_use]
+    pub fn of_system(config: Option<PathBuf>, flags: Flags) -> Self {
+        let env: Vec<_> =
+            std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect();
+        let mut files = vec![PathBuf::from("/etc/enode/enode.toml")];
+        files.extend(user_config_dir(&env).map(|dir| dir.join("enode/enode.toml")));
+        Self { files, config, env, flags }
+    }
+
+    pub(super) fn var(&self, name: &str) -> Option<&str> {
+        self.env.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+}
+
+fn user_config_dir(env: &[(String, String)]) -> Option<PathBuf> {
+    let var = |name: &str| env.iter().find(|(key, value)| key == name && value.starts_with('/')).map(|(_, v)| v);
+    var("XDG_CONFIG_HOME").map(PathBuf::from).or_else(|| Some(PathBuf::from(var("HOME")?).join(".config")))
+}
+
+/// One layer, read.
+pub(super) struct Layer {
+    pub(super) from: From,
+    pub(super) values: Dict,
+}
+
+/// Which layer.
+#[derive(Clone)]
+pub(super) enum From {
+    File { path: PathBuf, lines: HashMap<String, usize> },
+    Env,
+    Flags,
+}
+
+impl From {
+    /// How a person finds `key` there.
+    pub(super) fn place(&self, key: &str) -> String {
+        match self {
+            Self::File { path, lines } => match lines.get(key) {
+                Some(line) => format!("{}:{line}: {key}", path.display()),
+                None => format!("{}: {key}", path.display()),
+            },
+            Self::Env => format!("environment: ENODE_{}", key.replace('.', "__").to_uppercase()),
+            Self::Flags => format!("command line: --{}", key.replace('_', "-")),
+        }
+    }
+}
+
+impl Provider for &Layer {
+    fn metadata(&self) -> Metadata {
+        match &self.from {
+            From::File { path, .. } => Metadata::from("file", Source::File(path.clone())),
+            From::Env => Metadata::named("env"),
+            From::Flags => Metadata::named("flags"),
+        }
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, Error> {
+        Ok(Profile::Default.collect(self.values.clone()))
+    }
+}
+
+/// Reads every layer; what cannot be read becomes a fault and the others are still looked at.
+pub(super) fn read(layers: &Layers, faults: &mut Vec<String>) -> Vec<Layer> {
+    let mut read = Vec::new();
+    let files = layers.files.iter().map(|path| (path, false)).chain(layers.config.iter().map(|path| (path, true)));
+    for (path, required) in files {
+        match read_file(path) {
+            Ok(Some(layer)) => read.push(layer),
+            Ok(None) if required => faults.push(format!("{}: no such file; `enode init` writes one", path.display())),
+            Ok(None) => {}
+            Err(why) => faults.push(why),
+        }
+    }
+    let mut env = Layer { from: From::Env, values: Dict::new() };
+    for (name, value) in &layers.env {
+        if let Some(key) = name.strip_prefix("ENODE_").filter(|_| !NOT_KEYS.contains(&name.as_str())) {
+            insert(&mut env.values, &key.to_lowercase().replace("__", "."), value);
+        }
+    }
+    read.push(env);
+    let mut flags = Layer { from: From::Flags, values: Dict::new() };
+    let f = &layers.flags;
+    let given = [
+        ("name", &f.name),
+        ("label", &f.label),
+        ("mediator", &f.mediator),
+        ("token_file", &f.token_file),
+        ("ca_file", &f.ca_file),
+        ("state_dir", &f.state_dir),
+        ("slots", &f.slots),
+    ];
+    for (key, value) in given {
+        if let Some(value) = value {
+            insert(&mut flags.values, key, value);
+        }
+    }
+    read.push(flags);
+    read
+}
+
+/// Environment and flags give text only; the fields know what to make of it.
+fn insert(into: &mut Dict, key: &str, value: &str) {
+    match key.split_once('.') {
+        None => drop(into.insert(key.to_owned(), Value::from(value))),
+        Some((table, rest)) => {
+            let entry = into.entry(table.to_owned()).or_insert_with(|| Value::from(Dict::new()));
+            if let Value::Dict(_, inner) = entry {
+                insert(inner, rest, value);
+            }
+        }
+    }
+}
+
+fn read_file(path: &PathBuf) -> Result<Option<Layer>, String> {
+    let shown = path.display();
+    let Some(file) = files::read_regular(path, LIMIT).map_err(|why| format!("{shown} {why}"))? else {
+        return Ok(None);
+    };
+    let text = String::from_utf8(file.bytes).map_err(|error| {
+        let line = 1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count();
+        format!("{shown}:{line}: is not UTF-8 text; save it as UTF-8")
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let document = toml_edit::ImDocument::parse(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_of(text, span.start));
+        format!("{shown}:{line}: {}", error.message().trim().replace('\n', "; "))
+    })?;
+    let mut lines = HashMap::new();
+    note_lines(document.as_table(), "", text, &mut lines);
+    let values = toml::from_str(text).map_err(|error| format!("{shown}: {}", error.message()))?;
+    Ok(Some(Layer { from: From::File { path: path.clone(), lines }, values }))
+}
+
+fn note_lines(table: &dyn toml_edit::TableLike, prefix: &str, text: &str, lines: &mut HashMap<String, usize>) {
+    for (key, item) in table.iter() {
+        let path = if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
+        if let Some(span) = item.span() {
+            lines.insert(path.clone(), line_of(text, span.start));
+        }
+        if let Some(inner) = item.as_table_like() {
+            note_lines(inner, &path, text, lines);
+        }
+    }
+}
+
+/// Line of a byte offset, from 1.
+pub(crate) fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+}

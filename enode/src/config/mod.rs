@@ -1,0 +1,152 @@
+//! What one agent was told: its name, its mediator, where it keeps its state, what it offers.
+//!
+//! Layers, the later one wins: defaults, `/etc/enode/enode.toml`, `~/.config/enode/enode.toml`, `--config FILE`,
+//! environment (`ENODE_SLOTS`, nested keys with `__`: `ENODE_DISK__MIN_FREE`), flags. Unknown keys are refused and
+//! every fault is reported at once with its place. The owner's policy file is not configuration: see `policy`.
+
+mod fields;
+mod layers;
+mod load;
+mod secret;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use shared::{Duration, NodeId, domain::Capability};
+
+pub(crate) use layers::line_of;
+pub use layers::{Flags, Layers};
+pub(crate) use load::distance;
+pub use secret::Secret;
+
+/// The effective configuration of one agent.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// `NAME` of its node ids.
+    pub name: String,
+    /// For people; the host's name unless set.
+    pub label: String,
+    /// Where the mediator listens, `http://HOST:PORT` or `https://HOST:PORT`; exactly one for now.
+    pub mediator: Vec<String>,
+    /// The token of role `node`.
+    pub token: Option<Secret>,
+    /// PEM file of the authority that signed the mediator's certificate.
+    pub ca_file: Option<PathBuf>,
+    /// Spool, workspaces, identity, local socket.
+    pub state_dir: PathBuf,
+    /// How many nodes this machine is.
+    pub slots: u32,
+    /// What each node advertises, detected attributes included.
+    pub capabilities: Vec<Capability>,
+    /// Detected attributes were added to every capability.
+    pub detect: bool,
+    /// Names of environment variables that steps inherit.
+    pub pass_env: Vec<String>,
+    /// Between SIGTERM and SIGKILL of a step.
+    pub grace: Duration,
+    /// How long what runs may go on after the agent was told to stop.
+    pub stop_timeout: Duration,
+    /// How long a new step waits until the process group before it is gone.
+    pub start_timeout: Duration,
+    /// How long a Run's folder outlives its lease.
+    pub keep_workspace: Duration,
+    /// Largest output file in bytes.
+    pub artifact_bytes: u64,
+    /// Bytes that must be free in `state_dir` for the node to be lent; off when `None`.
+    pub min_free: Option<u64>,
+    /// The owner's file: `NAME.policy.toml` beside the config file `NAME.toml`.
+    pub policy_file: PathBuf,
+    /// What is legal but probably not meant.
+    pub warnings: Vec<String>,
+    /// Where each value comes from, for `config show`.
+    origins: Vec<(&'static str, String)>,
+}
+
+/// Everything that is wrong with the configuration, each with its place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.list())]
+pub struct ConfigErrors(pub Vec<String>);
+
+impl ConfigErrors {
+    fn list(&self) -> String {
+        let count = match self.0.len() {
+            1 => "one fault".to_owned(),
+            many => format!("{many} faults"),
+        };
+        let mut text = format!("the configuration has {count}:");
+        for fault in &self.0 {
+            text.push_str("\n  - ");
+            text.push_str(fault);
+        }
+        text
+    }
+}
+
+/// What a command needs of the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// All of it must be usable.
+    All,
+    /// The owner's own commands work without a token: an unreadable one becomes a warning.
+    Owner,
+}
+
+impl Config {
+    /// Merges and checks the layers.
+    ///
+    /// # Errors
+    /// All faults at once.
+    pub fn load(layers: &Layers, need: Need) -> Result<Self, ConfigErrors> {
+        load::load(layers, need)
+    }
+
+    /// Nothing but defaults: for tests and embedding.
+    #[must_use]
+    pub fn with_defaults(name: &str, state_dir: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            label: name.to_owned(),
+            mediator: vec![defaults::MEDIATOR.to_owned()],
+            token: None,
+            ca_file: None,
+            state_dir: state_dir.to_owned(),
+            slots: 1,
+            capabilities: Vec::new(),
+            detect: false,
+            pass_env: defaults::PASS_ENV.iter().map(ToString::to_string).collect(),
+            grace: defaults::GRACE,
+            stop_timeout: defaults::STOP_TIMEOUT,
+            start_timeout: defaults::START_TIMEOUT,
+            keep_workspace: Duration::default(),
+            artifact_bytes: defaults::ARTIFACT_BYTES,
+            min_free: None,
+            policy_file: state_dir.join(format!("{name}.policy.toml")),
+            warnings: Vec::new(),
+            origins: Vec::new(),
+        }
+    }
+
+    /// The nodes of this machine: `NAME`, or `NAME/0` to `NAME/N-1`.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeId> {
+        if self.slots <= 1 {
+            return NodeId::new(&self.name).into_iter().collect();
+        }
+        (0..self.slots).flat_map(|slot| NodeId::new(&format!("{}/{slot}", self.name))).collect()
+    }
+}
+
+/// Values of keys that nobody set.
+mod defaults {
+    use shared::Duration;
+
+    pub(super) const MEDIATOR: &str = "http://127.0.0.1:7070";
+    pub(super) const PASS_ENV: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ"];
+    pub(super) const GRACE: Duration = Duration::from_secs(10);
+    pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+    pub(super) const START_TIMEOUT: Duration = Duration::from_secs(30);
+    pub(super) const ARTIFACT_BYTES: u64 = 1 << 30;
+    pub(super) const MAX_SLOTS: u64 = 1_000;
+}

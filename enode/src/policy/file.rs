@@ -1,0 +1,158 @@
+//! What stands in a policy file. Pure, but for [`look`], which reads it.
+
+use std::path::Path;
+
+use shared::domain::Drain;
+use toml_edit::{ImDocument, Item};
+
+use crate::{
+    config::{Secret, distance, line_of},
+    files,
+};
+
+/// Nobody writes a longer one.
+pub const LIMIT: u64 = 64 * 1024;
+/// Longest reason that is advertised, in characters.
+const REASON: usize = 1_000;
+
+/// A policy file that could be understood. Another type than the advertised policy: it holds a local secret.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Written {
+    /// The owner's word; `None` when the file does not have the key.
+    pub drain: Option<Drain>,
+    /// Why, on one line.
+    pub reason: String,
+    /// Secret of this machine's own page. Never leaves it.
+    pub panel_token: Option<Secret>,
+    /// What is odd but usable.
+    pub warnings: Vec<String>,
+}
+
+/// What was found where the file should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    /// No file.
+    Missing,
+    /// A file that could be understood.
+    Written(Written),
+    /// It was being written to.
+    Unsteady,
+    /// It cannot be used: why, where, and what instead.
+    Broken(String),
+}
+
+/// Reads the file. Never waits for a writer and never reads more than [`LIMIT`].
+#[must_use]
+pub fn look(path: &Path) -> Seen {
+    let file = match files::read_regular(path, LIMIT) {
+        Ok(None) => return Seen::Missing,
+        Ok(Some(file)) if !file.steady => return Seen::Unsteady,
+        Ok(Some(file)) => file,
+        Err(why) => return Seen::Broken(format!("{} {why}", path.display())),
+    };
+    match parse(&path.display().to_string(), &file.bytes) {
+        Ok(mut written) => {
+            let who = match file.mode & 0o022 {
+                0 => None,
+                0o020 => Some("its group"),
+                _ => Some("everyone"),
+            };
+            if let Some(who) = who {
+                written.warnings.push(format!(
+                    "{} can be written by {who} (mode {:04o}): whoever writes it owns this machine; chmod 600 it",
+                    path.display(),
+                    file.mode
+                ));
+            }
+            Seen::Written(written)
+        }
+        Err(why) => Seen::Broken(why),
+    }
+}
+
+/// Understands the bytes of a policy file. `name` stands in messages.
+///
+/// # Errors
+/// One sentence: file, line, what is wrong, and what to write instead.
+pub fn parse(name: &str, bytes: &[u8]) -> Result<Written, String> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let line = 1 + bytes.iter().take(error.valid_up_to()).filter(|byte| **byte == b'\n').count();
+        format!("{name}:{line}: is not UTF-8 text; save it as UTF-8")
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let document = ImDocument::parse(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_of(text, span.start));
+        let what = error.message().trim().replace('\n', "; ");
+        format!("{name}:{line}: is not TOML: {what}; write lines such as drain = \"graceful\"")
+    })?;
+    let at = |item: &Item, what: String| {
+        let line = item.span().map_or(1, |span| line_of(text, span.start));
+        format!("{name}:{line}: {what}")
+    };
+    let mut written = Written::default();
+    for (key, item) in document.iter() {
+        match key {
+            "drain" => {
+                let word = item.as_str().ok_or_else(|| {
+                    at(
+                        item,
+                        format!("drain must be text, not {}: write \"graceful\", \"at-boundary\" or \"\"", kind(item)),
+                    )
+                })?;
+                written.drain = Some(word.trim().parse().map_err(|why: String| at(item, format!("drain: {why}")))?);
+            }
+            "reason" => {
+                let words = item
+                    .as_str()
+                    .ok_or_else(|| at(item, format!("reason must be text in quotes, not {}", kind(item))))?;
+                if words.chars().count() > REASON {
+                    written.warnings.push(at(item, format!("reason is cut after {REASON} characters")));
+                }
+                written.reason = one_line(words);
+            }
+            "panel_token" => {
+                let token = item
+                    .as_str()
+                    .ok_or_else(|| at(item, format!("panel_token must be text in quotes, not {}", kind(item))))?;
+                written.panel_token = Some(Secret::new(token.to_owned()));
+            }
+            other => {
+                if let Some(what) = meant_drain(other, item).filter(|_| !document.contains_key("drain")) {
+                    return Err(at(item, what));
+                }
+                let shown: String = other.chars().take(40).collect();
+                written
+                    .warnings
+                    .push(at(item, format!("unknown key {shown:?} is ignored; there are drain, reason, panel_token")));
+            }
+        }
+    }
+    Ok(written)
+}
+
+/// An owner who wrote this believes that the machine is held back.
+fn meant_drain(key: &str, item: &Item) -> Option<String> {
+    let short = key.len() <= 12;
+    if short && (distance(&key.to_lowercase(), "drain") <= 2 || key.to_lowercase().starts_with("drain")) {
+        return Some(format!("unknown key {key:?}: write drain"));
+    }
+    let inside = item.as_table_like().is_some_and(|table| table.contains_key("drain"));
+    inside.then(|| format!("drain stands inside the table [{key}]: move it to the top of the file"))
+}
+
+/// One line of at most [`REASON`] characters, without control characters: it goes to terminals and tables.
+pub(super) fn one_line(words: &str) -> String {
+    let plain: String = words.chars().take(REASON).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    plain.trim().to_owned()
+}
+
+fn kind(item: &Item) -> &'static str {
+    match item.type_name() {
+        "integer" | "float" => "a number",
+        "boolean" => "true or false",
+        "array" | "array of tables" => "a list",
+        "table" | "inline table" => "a table",
+        "string" => "text",
+        _ => "that",
+    }
+}

@@ -1,0 +1,240 @@
+//! The file, watched and read by a thread of its own.
+//!
+//! The thread looks when it is asked to (before an advert), when the folder reports a change, and once a second
+//! in any case: so a folder that cannot be watched, a link into another folder, a silence that has lasted and a
+//! full disk are all noticed within a second. Its looks are published; [`PolicyFile::changed`] compares.
+//!
+//! The folder is watched, not the file: editors replace the file, and a watch on it would follow the old one.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use notify::{EventKind, RecursiveMode, Watcher, event::AccessKind};
+use shared::domain::{Drain, Policy};
+use tokio::sync::watch;
+
+use super::{Reasons, disk, file, judge::Judge, memory};
+use crate::{clock, config::Config};
+
+/// Longest time between two looks.
+const PERIOD: Duration = Duration::from_secs(1);
+/// How long a reader waits for the file system before it assumes the worst.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Changes that come together are told together.
+const DEBOUNCE: Duration = Duration::from_millis(50);
+
+/// The owner's policy file, followed. Cheap to clone; the last clone stops the thread.
+#[derive(Debug)]
+pub struct PolicyFile {
+    handle: Arc<Handle>,
+    /// The version this clone has told its user of.
+    told: AtomicU64,
+}
+
+impl Clone for PolicyFile {
+    fn clone(&self) -> Self {
+        Self { handle: Arc::clone(&self.handle), told: AtomicU64::new(self.told.load(Ordering::Relaxed)) }
+    }
+}
+
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+    /// Kept alive; dropped with the handle.
+    _watcher: Option<notify::RecommendedWatcher>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.gate().closed = true;
+        self.shared.bell.notify_all();
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    state_dir: PathBuf,
+    min_free: Option<u64>,
+    gate: Mutex<Gate>,
+    bell: Condvar,
+    published: watch::Sender<Published>,
+}
+
+/// Looks are numbered: one that began before it was asked for does not answer.
+#[derive(Debug, Default)]
+struct Gate {
+    wanted: u64,
+    done: u64,
+    closed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Published {
+    /// Rises when the policy differs from the one before.
+    version: u64,
+    policy: Policy,
+}
+
+impl PolicyFile {
+    /// Starts following the file. A folder that cannot be watched is polled.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn start(config: &Config) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            path: config.policy_file.clone(),
+            state_dir: config.state_dir.clone(),
+            min_free: config.min_free,
+            gate: Mutex::default(),
+            bell: Condvar::new(),
+            published: watch::Sender::new(Published::default()),
+        });
+        let looker = Arc::clone(&shared);
+        std::thread::Builder::new().name("policy".to_owned()).spawn(move || looker.run())?;
+        let watcher = watch_folder(&shared)
+            .inspect_err(|error| {
+                tracing::info!(file = %shared.path.display(), %error, "the policy file's folder cannot be watched; looking every second");
+            })
+            .ok();
+        let this = Self { handle: Arc::new(Handle { shared, _watcher: watcher }), told: AtomicU64::new(0) };
+        // The first look is no change.
+        this.read();
+        this.told.store(this.handle.shared.published.borrow().version, Ordering::Relaxed);
+        Ok(this)
+    }
+
+    /// Reads the file now. Blocks for at most two seconds: when the file system does not answer, the answer is
+    /// the stronger of `graceful` and the last one.
+    pub fn read(&self) -> Policy {
+        let shared = &self.handle.shared;
+        if shared.look_now() {
+            return shared.published.borrow().policy.clone();
+        }
+        let mut policy = shared.published.borrow().policy.clone();
+        if policy.drain == Drain::None {
+            policy.since = Some(clock::now());
+            policy.reason = "the policy file cannot be read".to_owned();
+        }
+        policy.drain = policy.drain.max(Drain::Graceful);
+        policy.error = format!(
+            "{}: the file system did not answer within {} s; nothing is lent until it does",
+            shared.path.display(),
+            PATIENCE.as_secs()
+        );
+        policy
+    }
+
+    /// Resolves when the policy differs from the last time this clone was told (or was made). May be dropped at
+    /// any time without losing a change.
+    pub async fn changed(&self) {
+        let mut looks = self.handle.shared.published.subscribe();
+        let told = self.told.load(Ordering::Relaxed);
+        // The sender lives in the handle, so this cannot fail while we wait.
+        if looks.wait_for(|published| published.version != told).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        tokio::time::sleep(DEBOUNCE).await;
+        self.told.store(looks.borrow().version, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for a look without waiting.
+    fn ring(&self) {
+        self.gate().wanted += 1;
+        self.bell.notify_all();
+    }
+
+    /// Waits for a look that begins after this call. False: it did not come in time.
+    fn look_now(&self) -> bool {
+        let mut gate = self.gate();
+        gate.wanted += 1;
+        let mine = gate.wanted;
+        self.bell.notify_all();
+        let waited = self.bell.wait_timeout_while(gate, PATIENCE, |gate| gate.done < mine);
+        let (gate, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        gate.done >= mine
+    }
+
+    fn run(&self) {
+        let mut judge = Judge::new(memory::load(&self.state_dir));
+        let mut saved = judge.memory().clone();
+        let mut reasons = Reasons::default();
+        let mut save_error = None;
+        loop {
+            let gate = self.gate();
+            let idle = |gate: &mut Gate| gate.wanted == gate.done && !gate.closed;
+            let waited = self.bell.wait_timeout_while(gate, PERIOD, idle);
+            let (gate, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if gate.closed {
+                return;
+            }
+            let ticket = gate.wanted;
+            drop(gate);
+
+            let owner = judge.judge(file::look(&self.path), clock::now(), clock::boot_time());
+            if saved != *judge.memory() || save_error.is_some() {
+                save_error = memory::save(&self.state_dir, judge.memory()).err();
+                saved = judge.memory().clone();
+            }
+            disk::check(&mut reasons, &self.state_dir, self.min_free, clock::now());
+            let mut policy = reasons.over(&owner);
+            if let Some(error) = &save_error {
+                let note = format!("the last good policy cannot be kept in {}: {error}", self.state_dir.display());
+                policy.error = if policy.error.is_empty() { note } else { format!("{}; {note}", policy.error) };
+            }
+            self.publish(policy);
+            self.gate().done = ticket;
+            self.bell.notify_all();
+        }
+    }
+
+    fn publish(&self, policy: Policy) {
+        self.published.send_if_modified(|published| {
+            if published.policy == policy {
+                return false;
+            }
+            // A warning once a cause, not once a look.
+            if published.policy.error != policy.error && !policy.error.is_empty() {
+                tracing::warn!(error = %policy.error, drain = %policy.drain, "policy file");
+            }
+            published.version += 1;
+            published.policy = policy;
+            true
+        });
+    }
+}
+
+fn watch_folder(shared: &Arc<Shared>) -> notify::Result<notify::RecommendedWatcher> {
+    let folder = shared.path.parent().unwrap_or(Path::new(".")).to_owned();
+    let name = shared.path.file_name().map(ToOwned::to_owned);
+    // Weak in effect: the watcher is dropped with the handle, and the thread ends by `closed`.
+    let ringer = Arc::clone(shared);
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        let ours = match event {
+            // Our own reading makes access events; answering them would never end.
+            Ok(event) if matches!(event.kind, EventKind::Access(kind) if !matches!(kind, AccessKind::Close(notify::event::AccessMode::Write))) => {
+                false
+            }
+            // No path: events were lost.
+            Ok(event) => event.paths.is_empty() || event.paths.iter().any(|path| path.file_name() == name.as_deref()),
+            Err(_) => true,
+        };
+        if ours {
+            ringer.ring();
+        }
+    })?;
+    watcher.watch(&folder, RecursiveMode::NonRecursive)?;
+    Ok(watcher)
+}

@@ -1,0 +1,128 @@
+use super::*;
+
+fn key(run: &str, seq: u32, attempt: u32) -> StepKey {
+    StepKey { run: RunId::new(run).unwrap(), seq, attempt }
+}
+
+fn lease(run: &str, nonce: u128) -> LeaseKey {
+    (RunId::new(run).unwrap(), Nonce::from_bits(nonce))
+}
+
+fn reply(rev: i64, leases: &[LeaseKey]) -> Reply {
+    Reply {
+        rev,
+        leases: leases.to_vec(),
+        policy: Policy::default(),
+        interval: Duration::from_secs(1),
+        ttl: Duration::from_secs(6),
+        stream: None,
+    }
+}
+
+fn at(ms: u64) -> BootTime {
+    BootTime::from_millis(ms)
+}
+
+#[test]
+fn an_answer_older_than_the_grant_stops_nothing() {
+    let mut node = NodeCore::default();
+    assert_eq!(node.receive(&key("r", 0, 1), Nonce::from_bits(1), 7), Received::Start(vec![]));
+    assert_eq!(node.apply(&reply(6, &[]), at(0), None), vec![]);
+    assert!(node.is_open(&key("r", 0, 1)));
+    assert_eq!(node.apply(&reply(7, &[]), at(0), None), vec![lease("r", 1)]);
+    assert!(!node.is_open(&key("r", 0, 1)));
+}
+
+#[test]
+fn a_step_that_is_sent_twice_is_started_once() {
+    let mut node = NodeCore::default();
+    let nonce = Nonce::from_bits(1);
+    assert_eq!(node.receive(&key("r", 0, 1), nonce, 3), Received::Start(vec![]));
+    assert!(matches!(node.receive(&key("r", 0, 1), nonce, 3), Received::Ignore(_)));
+    assert!(node.finish(&key("r", 0, 1)));
+    assert!(matches!(node.receive(&key("r", 0, 1), nonce, 3), Received::Ignore(_)));
+    node.settled(&key("r", 0, 1));
+    assert!(matches!(node.receive(&key("r", 0, 1), nonce, 4), Received::Ignore(_)));
+    assert_eq!(node.receive(&key("r", 1, 1), nonce, 4), Received::Start(vec![]));
+}
+
+#[test]
+fn a_step_of_a_lease_that_has_ended_is_not_started() {
+    let mut node = NodeCore::default();
+    node.apply(&reply(9, &[lease("r", 2)]), at(0), None);
+    assert!(matches!(node.receive(&key("r", 0, 1), Nonce::from_bits(1), 8), Received::Ignore(_)));
+    assert_eq!(node.receive(&key("r", 0, 1), Nonce::from_bits(2), 8), Received::Start(vec![]));
+}
+
+#[test]
+fn another_nonce_for_the_same_run_ends_the_old_lease() {
+    let mut node = NodeCore::default();
+    node.receive(&key("r", 0, 1), Nonce::from_bits(1), 3);
+    assert_eq!(node.receive(&key("r", 0, 2), Nonce::from_bits(2), 5), Received::Start(vec![lease("r", 1)]));
+    assert!(!node.is_open(&key("r", 0, 1)));
+    assert!(node.is_open(&key("r", 0, 2)));
+}
+
+#[test]
+fn stop_is_obeyed_unless_it_is_older_than_the_grant() {
+    let mut node = NodeCore::default();
+    node.receive(&key("r", 0, 1), Nonce::from_bits(1), 5);
+    assert!(!node.stop(&lease("r", 1), 4));
+    assert!(!node.stop(&lease("r", 9), 6));
+    assert!(node.stop(&lease("r", 1), 6));
+    assert!(matches!(node.receive(&key("r", 0, 1), Nonce::from_bits(1), 5), Received::Ignore(_)), "sent late");
+}
+
+#[test]
+fn what_an_earlier_life_left_ends_with_the_first_reply_that_lacks_it() {
+    let mut node = NodeCore::default();
+    node.found(lease("gone", 1));
+    node.found_result(key("kept", 0, 1), Nonce::from_bits(2));
+    assert_eq!(node.apply(&reply(1, &[lease("kept", 2)]), at(0), None), vec![lease("gone", 1)]);
+    assert_eq!(node.finished().cloned().collect::<Vec<_>>(), vec![key("kept", 0, 1)]);
+}
+
+#[test]
+fn under_at_boundary_only_what_was_claimed_before_is_started() {
+    let mut node = NodeCore::default();
+    let mut told = reply(5, &[lease("r", 1)]);
+    told.policy.drain = Drain::AtBoundary;
+    node.apply(&told, at(0), None);
+    assert_eq!(node.receive(&key("r", 0, 1), Nonce::from_bits(1), 4), Received::Start(vec![]));
+    assert_eq!(node.receive(&key("r", 1, 1), Nonce::from_bits(1), 5), Received::Withhold(vec![]));
+    node.apply(&reply(6, &[lease("r", 1)]), at(0), None);
+    assert_eq!(node.receive(&key("r", 2, 1), Nonce::from_bits(1), 6), Received::Start(vec![]));
+}
+
+#[test]
+fn a_refusal_of_a_message_without_the_newest_stream_says_nothing() {
+    let mut node = NodeCore::default();
+    let (first, second) = (StreamId::new("s1").unwrap(), StreamId::new("s2").unwrap());
+    assert!(!node.lacks_newest(&[]));
+    node.stream_drawn(first.clone());
+    assert!(node.lacks_newest(&[]));
+    node.stream_drawn(second.clone());
+    assert_eq!(node.streams(), [first.clone(), second.clone()]);
+    assert!(node.lacks_newest(std::slice::from_ref(&first)));
+    node.stream_acknowledged(&second);
+    node.stream_acknowledged(&first);
+    assert_eq!(node.streams(), [second]);
+}
+
+#[test]
+fn the_time_to_live_counts_from_the_sending() {
+    let mut node = NodeCore::default();
+    node.apply(&reply(1, &[]), at(1_000), None);
+    assert_eq!(node.deadline(), Some((at(7_000), Duration::from_secs(6))));
+    node.supersede("another".into());
+    assert_eq!(node.deadline(), None);
+}
+
+#[test]
+fn a_mediator_whose_store_was_replaced_is_believed() {
+    let mut node = NodeCore::default();
+    node.receive(&key("r", 0, 1), Nonce::from_bits(1), 50);
+    assert_eq!(node.apply(&reply(3, &[]), at(0), None), vec![], "sent before the step came");
+    let known = node.known_rev();
+    assert_eq!(node.apply(&reply(3, &[]), at(0), known), vec![lease("r", 1)]);
+}

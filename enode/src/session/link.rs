@@ -1,0 +1,242 @@
+//! The connection to the mediators: one at a time, the next one when it fails.
+//!
+//! The only file that knows tonic's client. Everything outside sees messages, and failures sorted by what
+//! they mean. The heartbeat has a link of its own, so that bulk data never stands before a renewal.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration as StdDuration,
+};
+
+use proto::v1::{self, node_service_client::NodeServiceClient};
+use tonic::{
+    Request, Streaming,
+    metadata::{Ascii, MetadataValue},
+    service::{Interceptor, interceptor::InterceptedService},
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
+};
+
+use super::retry::{CallError, Kind};
+use crate::config::Config;
+
+type Client = NodeServiceClient<InterceptedService<Channel, Bearer>>;
+
+/// How long a question may stay without an answer.
+const ANSWER_WITHIN: StdDuration = StdDuration::from_secs(20);
+const CONNECT_WITHIN: StdDuration = StdDuration::from_secs(5);
+const KEEPALIVE_EVERY: StdDuration = StdDuration::from_secs(10);
+const KEEPALIVE_WITHIN: StdDuration = StdDuration::from_secs(5);
+
+/// Why a link could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// Nothing to connect to.
+    #[error("no mediator is configured: set `mediator` to its address, such as https://mediator.example:7070")]
+    NoMediator,
+    /// Not an address.
+    #[error("{url:?} is not the address of a mediator: write http://HOST:PORT or https://HOST:PORT")]
+    Address {
+        /// As configured.
+        url: String,
+        /// Why.
+        source: tonic::transport::Error,
+    },
+    /// The certificate authority.
+    #[error("cannot read the certificate authority {path}")]
+    Authority {
+        /// As configured.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// TLS without anything to trust.
+    #[error("{0} needs a certificate authority to trust: set `ca_file` to the one that `mediator pki init` made")]
+    NoAuthority(String),
+    /// The token.
+    #[error("the token holds characters that no token has")]
+    Token,
+}
+
+#[derive(Debug, Clone)]
+struct Bearer(Option<MetadataValue<Ascii>>);
+
+impl Interceptor for Bearer {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, tonic::Status> {
+        if let Some(token) = &self.0 {
+            request.metadata_mut().insert("authorization", token.clone());
+        }
+        Ok(request)
+    }
+}
+
+/// A link to whichever mediator answers.
+#[derive(Debug)]
+pub struct Link {
+    clients: Vec<(String, Client)>,
+    at: AtomicUsize,
+}
+
+impl Link {
+    /// Prepares the connections; none is opened before the first call. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// [`LinkError`], a mistake in the configuration.
+    pub fn new(config: &Config) -> Result<Self, LinkError> {
+        let authority = match &config.ca_file {
+            None => None,
+            Some(path) => Some(Certificate::from_pem(
+                std::fs::read(path)
+                    .map_err(|source| LinkError::Authority { path: path.display().to_string(), source })?,
+            )),
+        };
+        let token = match &config.token {
+            None => None,
+            Some(token) => {
+                let mut value: MetadataValue<Ascii> =
+                    format!("Bearer {}", token.reveal()).parse().map_err(|_| LinkError::Token)?;
+                value.set_sensitive(true);
+                Some(value)
+            }
+        };
+        let client = |url: &String| {
+            let address = |source| LinkError::Address { url: url.clone(), source };
+            let mut endpoint = Endpoint::from_shared(url.clone())
+                .map_err(address)?
+                .connect_timeout(CONNECT_WITHIN)
+                .http2_keep_alive_interval(KEEPALIVE_EVERY)
+                .keep_alive_timeout(KEEPALIVE_WITHIN)
+                .keep_alive_while_idle(true)
+                .tcp_nodelay(true);
+            if url.starts_with("https:") {
+                let authority = authority.clone().ok_or_else(|| LinkError::NoAuthority(url.clone()))?;
+                endpoint = endpoint.tls_config(ClientTlsConfig::new().ca_certificate(authority)).map_err(address)?;
+            }
+            let client = NodeServiceClient::with_interceptor(endpoint.connect_lazy(), Bearer(token.clone()));
+            Ok((url.clone(), client))
+        };
+        let clients: Vec<_> = config.mediator.iter().map(client).collect::<Result<_, LinkError>>()?;
+        if clients.is_empty() { Err(LinkError::NoMediator) } else { Ok(Self { clients, at: AtomicUsize::new(0) }) }
+    }
+
+    /// The mediator in use.
+    #[must_use]
+    pub fn mediator(&self) -> &str {
+        &self.current().0
+    }
+
+    fn current(&self) -> &(String, Client) {
+        &self.clients[self.at.load(Ordering::Relaxed) % self.clients.len()]
+    }
+
+    /// Runs one call; when the mediator in use does not answer, the next call goes to the next one.
+    async fn call<T>(
+        &self,
+        within: Option<StdDuration>,
+        call: impl AsyncFnOnce(Client) -> Result<tonic::Response<T>, tonic::Status>,
+    ) -> Result<T, CallError> {
+        let at = self.at.load(Ordering::Relaxed);
+        let call = call(self.clients[at % self.clients.len()].1.clone());
+        let answer = match within {
+            None => call.await.map_err(CallError::from),
+            Some(within) => match tokio::time::timeout(within, call).await {
+                Ok(answer) => answer.map_err(CallError::from),
+                Err(_) => Err(CallError::retry(format!("no answer within {} s", within.as_secs()))),
+            },
+        };
+        if answer.as_ref().is_err_and(|e| e.kind == Kind::Retry) {
+            // Lost races are fine: somebody else has moved on already.
+            let _moved =
+                self.at.compare_exchange(at, (at + 1) % self.clients.len(), Ordering::Relaxed, Ordering::Relaxed);
+        }
+        answer.map(tonic::Response::into_inner)
+    }
+
+    /// Heartbeat.
+    ///
+    /// # Errors
+    /// [`CallError`]
+    pub async fn advertise(
+        &self,
+        message: v1::AdvertiseRequest,
+        within: StdDuration,
+    ) -> Result<v1::AdvertiseResponse, CallError> {
+        self.call(Some(within), async move |mut client| client.advertise(message).await).await
+    }
+
+    /// Opens the work stream.
+    ///
+    /// # Errors
+    /// [`CallError`]
+    pub async fn work(&self, message: v1::WorkRequest) -> Result<WorkStream, CallError> {
+        let stream = self.call(Some(ANSWER_WITHIN), async move |mut client| client.work(message).await).await?;
+        Ok(WorkStream(stream))
+    }
+
+    /// Ends an attempt.
+    ///
+    /// # Errors
+    /// [`CallError`]
+    pub async fn report(&self, message: v1::ReportRequest) -> Result<v1::ReportResponse, CallError> {
+        self.call(Some(ANSWER_WITHIN), async move |mut client| client.report(message).await).await
+    }
+
+    /// Appends to a log; returns the bytes that are stored.
+    ///
+    /// # Errors
+    /// [`CallError`]
+    pub async fn put_log<S>(&self, messages: S) -> Result<i64, CallError>
+    where
+        S: tokio_stream::Stream<Item = v1::PutLogRequest> + Send + 'static,
+    {
+        let answer = self.call(None, async move |mut client| client.put_log(messages).await).await?;
+        Ok(answer.stored)
+    }
+
+    /// Stores one output file.
+    ///
+    /// # Errors
+    /// [`CallError`]
+    pub async fn put_artifact<S>(&self, messages: S) -> Result<(), CallError>
+    where
+        S: tokio_stream::Stream<Item = v1::PutArtifactRequest> + Send + 'static,
+    {
+        self.call(None, async move |mut client| client.put_artifact(messages).await).await.map(drop)
+    }
+
+    /// Fetches one input file.
+    ///
+    /// # Errors
+    /// [`CallError`]
+    pub async fn get_artifact(&self, message: v1::GetArtifactRequest) -> Result<ChunkStream, CallError> {
+        let stream = self.call(Some(ANSWER_WITHIN), async move |mut client| client.get_artifact(message).await).await?;
+        Ok(ChunkStream(stream))
+    }
+}
+
+/// Items of a work stream.
+#[derive(Debug)]
+pub struct WorkStream(Streaming<v1::WorkItem>);
+
+impl WorkStream {
+    /// The next item; none when the mediator ended the stream.
+    ///
+    /// # Errors
+    /// [`CallError`]
+    pub async fn next(&mut self) -> Result<Option<v1::work_item::Item>, CallError> {
+        Ok(self.0.message().await?.and_then(|item| item.item))
+    }
+}
+
+/// Bytes of a file.
+#[derive(Debug)]
+pub struct ChunkStream(Streaming<v1::Chunk>);
+
+impl ChunkStream {
+    /// The next bytes; none at the end.
+    ///
+    /// # Errors
+    /// [`CallError`]
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, CallError> {
+        Ok(self.0.message().await?.map(|chunk| chunk.data))
+    }
+}

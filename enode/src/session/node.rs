@@ -1,0 +1,438 @@
+//! One node, shared by heartbeat, work stream, worker and outbox.
+//!
+//! Everything that is decided under the one lock is decided by [`NodeCore`]; this type carries the decisions
+//! out: it stops the process, tells the worker and the outbox. The lock is never held across an await.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use proto::v1;
+use rustix::process::{Pid, Signal};
+use shared::{Duration, InstanceId, NodeId, Nonce, RunId, StepName, StreamId, Timestamp, domain::Policy};
+use tokio::sync::{Notify, mpsc, watch};
+
+use super::{
+    core::{LeaseKey, NodeCore, Received, Reply, Speaker, StepKey},
+    outbox::Outbox,
+    wire::{self, WorkStep},
+};
+use crate::{
+    clock::{self, BootTime},
+    identity::Identity,
+    state::{CurrentStatus, LeaseStatus, NodeStatus},
+};
+
+/// Why a step is stopped, weakest first. From `Superseded` on nobody wants its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StopCause {
+    /// The agent is told to stop.
+    Stopped,
+    /// No advert was accepted in time.
+    TimeToLive,
+    /// Another speaks for the node.
+    Superseded,
+    /// Its lease has ended.
+    LeaseEnded,
+}
+
+impl StopCause {
+    /// The result is still to be reported.
+    #[must_use]
+    pub const fn is_reported(self) -> bool {
+        match self {
+            Self::Stopped | Self::TimeToLive => true,
+            Self::Superseded | Self::LeaseEnded => false,
+        }
+    }
+}
+
+/// The order to end a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stop {
+    /// Why.
+    pub cause: StopCause,
+    /// From SIGTERM to SIGKILL.
+    pub grace: Duration,
+}
+
+/// Work for a node's worker, in order.
+#[derive(Debug)]
+pub enum Job {
+    /// Execute it.
+    Start(WorkStep),
+    /// Report that it was not started.
+    Withhold(WorkStep),
+    /// The lease has ended: nothing of it may stay.
+    End(LeaseKey),
+}
+
+/// Which process life speaks for the node, once the mediator has accepted it.
+pub type Life = Option<InstanceId>;
+
+/// What to do about a message that was refused as superseded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Superseded {
+    /// It was older than what the agent has said since: send it again.
+    Resend,
+    /// This node is idle from now on.
+    Idle,
+}
+
+/// What an advert was built from.
+#[derive(Debug, Clone)]
+pub struct Mark {
+    /// Who spoke.
+    pub who: Speaker,
+    /// Which rev was known.
+    pub rev: Option<i64>,
+}
+
+/// The step that the worker is busy with.
+#[derive(Debug)]
+struct Current {
+    key: StepKey,
+    step: StepName,
+    nonce: Nonce,
+    started_at: Timestamp,
+    /// Its process group, while its leader is not reaped: until then the number belongs to nobody else.
+    group: Option<Pid>,
+    stop: watch::Sender<Option<Stop>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    core: NodeCore,
+    identity: Identity,
+    current: Option<Current>,
+    /// A process group that was told to go and has not gone.
+    lingering: bool,
+    last_advert_at: Option<Timestamp>,
+    policy_error: String,
+}
+
+/// One node.
+#[derive(Debug)]
+pub struct Node {
+    /// Its id.
+    pub id: NodeId,
+    /// Results on their way.
+    pub outbox: Outbox,
+    /// Asks the heartbeat for an advert at once.
+    pub advert_now: Notify,
+    life: watch::Sender<Life>,
+    at_rest: Notify,
+    jobs: mpsc::UnboundedSender<Job>,
+    grace: Duration,
+    inner: Mutex<Inner>,
+}
+
+impl Node {
+    /// A node with what was found of it on disk, and the jobs for its worker.
+    #[must_use]
+    pub fn new(
+        id: NodeId,
+        identity: Identity,
+        core: NodeCore,
+        outbox: Outbox,
+        grace: Duration,
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<Job>) {
+        let (jobs, queue) = mpsc::unbounded_channel();
+        let inner = Inner {
+            core,
+            identity,
+            current: None,
+            lingering: false,
+            last_advert_at: None,
+            policy_error: String::new(),
+        };
+        let node = Self {
+            id,
+            outbox,
+            advert_now: Notify::new(),
+            life: watch::Sender::new(None),
+            at_rest: Notify::new(),
+            jobs,
+            grace,
+            inner: Mutex::new(inner),
+        };
+        (Arc::new(node), queue)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // The core is changed by total functions only, so that a panic elsewhere leaves it sound.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Follows who speaks for the node.
+    #[must_use]
+    pub fn life(&self) -> watch::Receiver<Life> {
+        self.life.subscribe()
+    }
+
+    /// Who speaks, as of now.
+    #[must_use]
+    pub fn speaker(&self) -> Speaker {
+        self.speaker_of(&self.lock())
+    }
+
+    fn speaker_of(&self, inner: &Inner) -> Speaker {
+        Speaker {
+            node: self.id.clone(),
+            instance: inner.identity.instance.clone(),
+            streams: inner.core.streams().to_vec(),
+        }
+    }
+
+    /// Fills an advert with what this node knows.
+    pub fn advert(&self, advert: &mut v1::AdvertiseRequest, policy: &Policy) -> Mark {
+        let mut inner = self.lock();
+        inner.policy_error.clone_from(&policy.error);
+        let mark = Mark { who: self.speaker_of(&inner), rev: inner.core.known_rev() };
+        advert.node = Some(wire::speaker(&mark.who));
+        advert.advert_no = inner.core.next_advert();
+        advert.policy = Some(wire::policy(policy));
+        advert.replaces = inner.identity.replaces.iter().map(ToString::to_string).collect();
+        advert.running = inner.core.running().map(wire::step_ref).collect();
+        advert.finished = inner.core.finished().map(wire::step_ref).collect();
+        mark
+    }
+
+    /// An advert was accepted.
+    pub fn accepted(&self, reply: &Reply, mark: &Mark, sent: BootTime) {
+        let mut inner = self.lock();
+        if mark.who.instance != inner.identity.instance {
+            return;
+        }
+        if !inner.core.is_accepted() {
+            if let Err(e) = inner.identity.acknowledged() {
+                tracing::error!(node = %self.id, error = %e, "cannot note that this instance was accepted");
+            }
+            tracing::info!(node = %self.id, instance = %mark.who.instance, "the mediator knows this node");
+        }
+        inner.last_advert_at = Some(clock::now());
+        let gone = inner.core.apply(reply, sent, mark.rev);
+        self.end(&mut inner, &gone);
+        self.life.send_if_modified(|life| {
+            let changed = life.as_ref() != Some(&mark.who.instance);
+            *life = Some(mark.who.instance.clone());
+            changed
+        });
+    }
+
+    /// A message of this node was refused because another instance or stream speaks for it.
+    pub fn superseded(&self, sent: &Speaker, why: &str) -> Superseded {
+        let mut inner = self.lock();
+        if sent.instance != inner.identity.instance || inner.core.lacks_newest(&sent.streams) {
+            return Superseded::Resend;
+        }
+        tracing::error!(node = %self.id, instance = %sent.instance, why, "another agent speaks for this node: it is idle now");
+        inner.core.supersede(why.to_owned());
+        if let Err(e) = inner.identity.redraw() {
+            tracing::error!(node = %self.id, error = %e, "cannot note the new instance");
+        }
+        if let Some(current) = &inner.current {
+            current.order(Stop { cause: StopCause::Superseded, grace: self.grace });
+        }
+        self.life.send_replace(None);
+        Superseded::Idle
+    }
+
+    /// Draws a stream id and notes it before it is used.
+    #[must_use]
+    pub fn draw_stream(&self) -> Speaker {
+        let mut inner = self.lock();
+        inner.core.stream_drawn(clock::fresh_stream());
+        self.speaker_of(&inner)
+    }
+
+    /// The mediator has stored this stream.
+    pub fn stream_opened(&self, stream: &StreamId) {
+        self.lock().core.stream_acknowledged(stream);
+    }
+
+    /// A step arrived.
+    pub fn receive(&self, step: WorkStep) {
+        let mut inner = self.lock();
+        let (run, seq, attempt) = (step.key.run.clone(), step.key.seq, step.key.attempt);
+        match inner.core.receive(&step.key, step.nonce, step.rev) {
+            Received::Ignore(why) => {
+                tracing::info!(node = %self.id, run_id = %run, seq, attempt, why, "a step is not started");
+            }
+            Received::Start(gone) => {
+                self.end(&mut inner, &gone);
+                self.tell(Job::Start(step));
+            }
+            Received::Withhold(gone) => {
+                tracing::info!(node = %self.id, run_id = %run, seq, attempt, "the owner takes the node back: a step is not started");
+                self.end(&mut inner, &gone);
+                self.tell(Job::Withhold(step));
+            }
+        }
+    }
+
+    /// The mediator says that a lease is gone.
+    pub fn stop_run(&self, lease: &LeaseKey, rev: i64) {
+        let mut inner = self.lock();
+        if inner.core.stop(lease, rev) {
+            self.end(&mut inner, std::slice::from_ref(lease));
+        }
+    }
+
+    /// The Run of this lease is over, as the answer to a report said.
+    pub fn run_over(&self, lease: &LeaseKey) {
+        let mut inner = self.lock();
+        inner.core.end(lease);
+        self.end(&mut inner, std::slice::from_ref(lease));
+    }
+
+    /// Leases have ended: what runs is stopped, what is spooled is dropped, what lies about is removed.
+    fn end(&self, inner: &mut Inner, gone: &[LeaseKey]) {
+        for lease in gone {
+            tracing::info!(node = %self.id, run_id = %lease.0, "the lease has ended");
+            if let Some(current) = inner.current.as_ref().filter(|it| it.key.run == lease.0 && it.nonce == lease.1) {
+                current.order(Stop { cause: StopCause::LeaseEnded, grace: self.grace });
+            }
+            self.outbox.drop_lease(lease);
+            self.tell(Job::End(lease.clone()));
+        }
+    }
+
+    fn tell(&self, job: Job) {
+        // The worker goes away only when the whole agent does.
+        if self.jobs.send(job).is_err() {
+            tracing::debug!(node = %self.id, "the worker has gone already");
+        }
+    }
+
+    /// The worker takes up a step. None: its lease has ended while it waited.
+    pub fn begin(&self, step: &WorkStep) -> Option<watch::Receiver<Option<Stop>>> {
+        let mut inner = self.lock();
+        if !inner.core.is_open(&step.key) {
+            return None;
+        }
+        let stop = watch::Sender::new(None);
+        let order = stop.subscribe();
+        inner.current = Some(Current {
+            key: step.key.clone(),
+            step: step.step.clone(),
+            nonce: step.nonce,
+            started_at: clock::now(),
+            group: None,
+            stop,
+        });
+        Some(order)
+    }
+
+    /// The step's process group exists, or its leader is about to be reaped.
+    pub fn group(&self, group: Option<Pid>) {
+        if let Some(current) = &mut self.lock().current {
+            current.group = group;
+        }
+    }
+
+    /// A process group would not go, or has gone at last.
+    pub fn lingering(&self, lingering: bool) {
+        self.lock().lingering = lingering;
+    }
+
+    /// The worker is done with the step; its result, if any, is spooled from here on. False: nobody wants it.
+    pub fn finish(&self, key: &StepKey) -> bool {
+        let mut inner = self.lock();
+        inner.current = None;
+        let wanted = inner.core.finish(key);
+        drop(inner);
+        self.at_rest.notify_waiters();
+        wanted
+    }
+
+    /// Waits until nothing is received, executing or about to be.
+    pub async fn idle(&self) {
+        loop {
+            let mut changed = std::pin::pin!(self.at_rest.notified());
+            // Registered before the look, so that a change in between is not missed.
+            changed.as_mut().enable();
+            if self.is_idle() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// The result was acknowledged or refused for good.
+    pub fn settled(&self, key: &StepKey) {
+        self.lock().core.settled(key);
+    }
+
+    /// The step under way must end.
+    pub fn order_stop(&self, stop: Stop) {
+        if let Some(current) = &self.lock().current {
+            current.order(stop);
+        }
+    }
+
+    /// Nothing is received, executing or about to be.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let inner = self.lock();
+        inner.current.is_none() && inner.core.running().next().is_none()
+    }
+
+    /// When the leases of this node end, and for how long they were promised, if anything is executing.
+    #[must_use]
+    pub fn deadline(&self) -> Option<(BootTime, Duration)> {
+        let inner = self.lock();
+        inner.current.as_ref()?;
+        inner.core.deadline()
+    }
+
+    /// Kills the process group under way, now and from any thread.
+    pub fn kill_now(&self) {
+        // Under the lock, so that the worker cannot reap the leader in between.
+        let inner = self.lock();
+        if let Some(group) = inner.current.as_ref().and_then(|current| current.group)
+            && let Err(e) = rustix::process::kill_process_group(group, Signal::KILL)
+        {
+            tracing::warn!(node = %self.id, error = %e, "cannot kill the process group");
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn status(&self) -> NodeStatus {
+        let inner = self.lock();
+        let policy = inner.core.policy();
+        let lease = inner.core.lease().map(|run: &RunId| LeaseStatus { run_id: run.clone() });
+        NodeStatus {
+            node_id: self.id.clone(),
+            instance: inner.identity.instance.clone(),
+            accepted: inner.core.is_accepted(),
+            superseded: inner.core.superseded().map(str::to_owned),
+            drain: policy.drain,
+            drain_reason: policy.reason.clone(),
+            lease,
+            step: inner.current.as_ref().map(|it| CurrentStatus {
+                run_id: it.key.run.clone(),
+                step_id: it.step.clone(),
+                attempt: it.key.attempt,
+                started_at: it.started_at,
+                pid: it.group.map(Pid::as_raw_pid),
+            }),
+            live_processes: inner.lingering || inner.current.as_ref().is_some_and(|it| it.group.is_some()),
+            spooled: u32::try_from(inner.core.finished().count()).unwrap_or(u32::MAX),
+            last_advert_at: inner.last_advert_at,
+            policy_error: inner.policy_error.clone(),
+        }
+    }
+}
+
+impl Current {
+    /// The strongest cause and the shortest grace win.
+    fn order(&self, stop: Stop) {
+        self.stop.send_if_modified(|now| {
+            let next =
+                now.map_or(stop, |now| Stop { cause: now.cause.max(stop.cause), grace: now.grace.min(stop.grace) });
+            let changed = *now != Some(next);
+            *now = Some(next);
+            changed
+        });
+    }
+}

@@ -1,0 +1,201 @@
+//! Which failure is worth another try, and when to make it.
+//!
+//! The decision is an exhaustive match over the gRPC codes: a code that nobody thought of is not retried, so
+//! that no result is sent for ever. A failure that was made on this side (the connection broke, nobody
+//! answered) always is: it says nothing about what the mediator thinks.
+
+use std::error::Error as _;
+
+use shared::Duration;
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use crate::clock;
+
+/// What a failed call means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The same message may be sent again.
+    Retry,
+    /// Another instance or stream speaks for this node.
+    Superseded,
+    /// The lease has ended: the write is late.
+    Stale,
+    /// The bytes that arrived were not the bytes that were hashed.
+    Checksum,
+    /// No, for good.
+    Refused,
+}
+
+/// A call that failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct CallError {
+    /// What it means.
+    pub kind: Kind,
+    /// In words.
+    pub message: String,
+}
+
+impl CallError {
+    /// A failure on this side.
+    pub fn retry(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Retry, message: message.into() }
+    }
+
+    /// A definite failure on this side.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Refused, message: message.into() }
+    }
+}
+
+impl From<Status> for CallError {
+    fn from(status: Status) -> Self {
+        let reason = status.get_details_error_info().map(|info| info.reason).unwrap_or_default();
+        let text = match (status.message(), status.source()) {
+            ("", Some(source)) => source.to_string(),
+            (text, Some(source)) => format!("{text}: {}", root(source)),
+            ("", None) => status.code().description().to_owned(),
+            (text, None) => text.to_owned(),
+        };
+        let kind = if status.source().is_some() { Kind::Retry } else { classify(status.code(), &reason) };
+        let message = if reason.is_empty() { text } else { format!("{reason}: {text}") };
+        Self { kind, message }
+    }
+}
+
+/// The innermost cause: "connection refused" helps, "transport error" does not.
+fn root<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
+    let mut at = error;
+    while let Some(next) = at.source() {
+        at = next;
+    }
+    at
+}
+
+/// What a status that came from the mediator means.
+#[must_use]
+pub fn classify(code: Code, reason: &str) -> Kind {
+    match code {
+        // The mediator stops, is overloaded, or had a fault: the same ids may ask again.
+        Code::Cancelled | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable | Code::Internal => Kind::Retry,
+        Code::FailedPrecondition => match reason {
+            "SUPERSEDED" => Kind::Superseded,
+            "STALE" => Kind::Stale,
+            _ => Kind::Refused,
+        },
+        Code::NotFound if reason == "NOT_FOUND" => Kind::Stale,
+        Code::DataLoss if reason == "CHECKSUM" => Kind::Checksum,
+        Code::Ok
+        | Code::Unknown
+        | Code::InvalidArgument
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::ResourceExhausted
+        | Code::OutOfRange
+        | Code::Unimplemented
+        | Code::DataLoss
+        | Code::Unauthenticated => Kind::Refused,
+    }
+}
+
+/// Doubling pauses with full jitter: agents that lost the same mediator come back spread out.
+#[derive(Debug)]
+pub struct Backoff {
+    failures: u32,
+}
+
+/// The longest pause.
+pub const MAX_PAUSE: Duration = Duration::from_secs(10);
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// Full jitter may draw zero; a loop without any pause helps nobody.
+const MIN_PAUSE: Duration = Duration::from_millis(20);
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Backoff {
+    /// No failure yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { failures: 0 }
+    }
+
+    /// It worked.
+    pub const fn reset(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Failures in a row.
+    #[must_use]
+    pub const fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// The pause after one more failure.
+    pub fn next_pause(&mut self) -> Duration {
+        let ceiling = FIRST_PAUSE.millis().saturating_mul(1 << self.failures.min(16)).min(MAX_PAUSE.millis());
+        self.failures = self.failures.saturating_add(1);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a fraction of at most ten thousand milliseconds"
+        )]
+        let drawn = (ceiling as f64 * clock::random_fraction()) as u64;
+        Duration::from_millis(drawn.max(MIN_PAUSE.millis()))
+    }
+
+    /// Waits that long.
+    pub async fn pause(&mut self) {
+        tokio::time::sleep(self.next_pause().std()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_codes_that_say_try_again_are_retried() {
+        for number in 0..=40 {
+            let code = Code::from_i32(number);
+            let retried = matches!(
+                code,
+                Code::Cancelled | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable | Code::Internal
+            );
+            assert_eq!(classify(code, "") == Kind::Retry, retried, "{code:?} ({number})");
+        }
+        assert_eq!(classify(Code::from_i32(77), ""), Kind::Refused, "a code from the future");
+    }
+
+    #[test]
+    fn reasons_tell_late_from_superseded() {
+        assert_eq!(classify(Code::FailedPrecondition, "STALE"), Kind::Stale);
+        assert_eq!(classify(Code::FailedPrecondition, "SUPERSEDED"), Kind::Superseded);
+        assert_eq!(classify(Code::FailedPrecondition, "NEW_WORD"), Kind::Refused);
+        assert_eq!(classify(Code::DataLoss, "CHECKSUM"), Kind::Checksum);
+    }
+
+    #[test]
+    fn a_broken_connection_is_retried_whatever_code_it_was_given() {
+        let broken = Status::from_error(Box::new(std::io::Error::other("connection reset")));
+        assert_eq!(broken.code(), Code::Unknown);
+        assert_eq!(CallError::from(broken).kind, Kind::Retry);
+    }
+
+    #[test]
+    fn pauses_grow_to_a_ceiling_and_start_again() {
+        let mut backoff = Backoff::new();
+        for _ in 0..40 {
+            let pause = backoff.next_pause();
+            assert!(pause >= MIN_PAUSE && pause <= MAX_PAUSE, "{pause}");
+        }
+        backoff.reset();
+        assert!(backoff.next_pause() <= FIRST_PAUSE);
+    }
+}

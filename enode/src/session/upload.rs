@@ -1,0 +1,237 @@
+//! Bulk data of one attempt: its log and its output files up, its input files down.
+//!
+//! A log is a file that may still grow; it is sent by offset, so that a broken upload goes on where the
+//! mediator says it stands. Nothing here holds more than a chunk in memory.
+
+use std::{io::SeekFrom, path::Path, pin::pin, sync::Arc};
+
+use futures::Stream;
+use proto::v1;
+use shared::Nonce;
+use tokio::{
+    fs::File,
+    io::{AsyncReadExt as _, AsyncSeekExt as _},
+    sync::watch,
+};
+
+use super::{
+    core::{Speaker, StepKey},
+    link::{ChunkStream, Link},
+    node::{Node, Superseded},
+    retry::{Backoff, CallError, Kind},
+    wire::{self, Input},
+};
+use crate::spool::Artifact;
+
+/// Bytes per message.
+const CHUNK: usize = 64 * 1024;
+/// After so many bytes a log upload asks how far the mediator is.
+const LOG_WINDOW: u64 = 8 * 1024 * 1024;
+/// So many answers without progress, and the rest of the log is given up.
+const FRUITLESS: u32 = 5;
+
+/// How far a log has been written here.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes in the file.
+    pub bytes: u64,
+    /// No more will come.
+    pub closed: bool,
+}
+
+/// Calls on behalf of one node.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The connection.
+    pub link: Arc<Link>,
+    /// The node.
+    pub node: Arc<Node>,
+}
+
+impl Caller {
+    /// Makes a call in the node's name. A refusal that only says that the message was older than the agent's
+    /// newest stream comes back as [`Kind::Retry`].
+    ///
+    /// # Errors
+    /// [`CallError`]
+    pub async fn speak<T, F>(&self, call: impl FnOnce(Arc<Link>, Speaker) -> F) -> Result<T, CallError>
+    where
+        F: Future<Output = Result<T, CallError>>,
+    {
+        let who = self.node.speaker();
+        match call(self.link.clone(), who.clone()).await {
+            Err(error) if error.kind == Kind::Superseded => match self.node.superseded(&who, &error.message) {
+                Superseded::Resend => Err(CallError { kind: Kind::Retry, ..error }),
+                Superseded::Idle => Err(error),
+            },
+            answer => answer,
+        }
+    }
+
+    /// Waits until the mediator has accepted who speaks for the node.
+    pub async fn accepted(&self) {
+        // An error means that the node is gone, and then nobody waits any more.
+        drop(self.node.life().wait_for(Option::is_some).await);
+    }
+
+    /// Sends a log until it is closed and stored as a whole.
+    ///
+    /// # Errors
+    /// A refusal for good; what can be repeated is repeated.
+    pub async fn put_log(
+        &self,
+        key: &StepKey,
+        nonce: Nonce,
+        path: &Path,
+        mut written: watch::Receiver<Written>,
+    ) -> Result<(), CallError> {
+        let mut stored = 0;
+        let mut backoff = Backoff::new();
+        let mut fruitless = 0;
+        // After a failure the first message is empty: it only asks how far the mediator is.
+        let mut ask = false;
+        loop {
+            let now = *written
+                .wait_for(|it| it.closed || it.bytes > stored)
+                .await
+                .map_err(|_| CallError::refused("the writer of the log is gone"))?;
+            if now.bytes <= stored && !ask {
+                return Ok(());
+            }
+            self.accepted().await;
+            let part = LogPart { from: stored, ask, path: path.to_owned(), written: written.clone() };
+            let send = |link: Arc<Link>, who| async move {
+                let messages = part.messages(wire::attempt(&who, key, nonce)).await?;
+                link.put_log(messages).await
+            };
+            let answer = self.speak(send).await;
+            match answer {
+                Ok(now_stored) => {
+                    let now_stored = u64::try_from(now_stored).unwrap_or(0);
+                    let progress = ask || now_stored > stored;
+                    fruitless = if progress { 0 } else { fruitless + 1 };
+                    (stored, ask) = (now_stored, false);
+                    if fruitless >= FRUITLESS {
+                        return Err(CallError::refused(format!("the mediator keeps only {stored} bytes of this log")));
+                    }
+                    if progress {
+                        backoff.reset();
+                    } else {
+                        backoff.pause().await;
+                    }
+                }
+                Err(e) if e.kind == Kind::Retry || e.kind == Kind::Superseded => {
+                    tracing::debug!(step = %key, error = %e, "the log will be sent again");
+                    ask = stored > 0 || now.bytes > 0;
+                    backoff.pause().await;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Stores one output file.
+    ///
+    /// # Errors
+    /// [`CallError`]; [`Kind::Checksum`] too when the file has changed.
+    pub async fn put_artifact(
+        &self,
+        key: &StepKey,
+        nonce: Nonce,
+        out: &Path,
+        artifact: &Artifact,
+    ) -> Result<(), CallError> {
+        let path = out.join(&artifact.name);
+        let file = File::open(&path).await.map_err(|e| CallError::refused(format!("{}: {e}", path.display())))?;
+        let send = |link: Arc<Link>, who| async move {
+            let header = v1::ArtifactHeader {
+                attempt: Some(wire::attempt(&who, key, nonce)),
+                name: artifact.name.clone(),
+                size: i64::try_from(artifact.size).unwrap_or(i64::MAX),
+                sha256: artifact.sha256.clone(),
+            };
+            link.put_artifact(artifact_messages(header, file, artifact.size)).await
+        };
+        self.speak(send).await
+    }
+
+    /// Fetches one input file.
+    ///
+    /// # Errors
+    /// [`CallError`]
+    pub async fn get_artifact(&self, key: &StepKey, nonce: Nonce, input: &Input) -> Result<ChunkStream, CallError> {
+        let ask = |link: Arc<Link>, who| async move {
+            let attempt = Some(wire::attempt(&who, key, nonce));
+            link.get_artifact(v1::GetArtifactRequest { attempt, sha256: input.sha256.clone() }).await
+        };
+        self.speak(ask).await
+    }
+}
+
+/// One upload of a part of a log.
+struct LogPart {
+    from: u64,
+    ask: bool,
+    path: std::path::PathBuf,
+    written: watch::Receiver<Written>,
+}
+
+impl LogPart {
+    async fn messages(
+        self,
+        attempt: v1::AttemptRef,
+    ) -> Result<impl Stream<Item = v1::PutLogRequest> + Send + 'static, CallError> {
+        let failed = |e: std::io::Error| CallError::refused(format!("cannot read the log again: {e}"));
+        let mut file = File::open(&self.path).await.map_err(failed)?;
+        file.seek(SeekFrom::Start(self.from)).await.map_err(failed)?;
+        let end = self.from.saturating_add(LOG_WINDOW);
+        let mut first = Some(attempt);
+        Ok(futures::stream::unfold((file, self.from), move |(mut file, offset)| {
+            let attempt = first.take();
+            let ask = self.ask && attempt.is_some();
+            let over = (self.ask && !ask) || offset >= end;
+            let mut written = self.written.clone();
+            async move {
+                if over {
+                    return None;
+                }
+                if ask {
+                    let message = v1::PutLogRequest { attempt, offset: i64::try_from(offset).ok()?, data: Vec::new() };
+                    return Some((message, (file, offset)));
+                }
+                let now = *written.wait_for(|it| it.closed || it.bytes > offset).await.ok()?;
+                let length = usize::try_from(now.bytes.saturating_sub(offset)).unwrap_or(CHUNK).min(CHUNK);
+                if length == 0 {
+                    return None;
+                }
+                let mut data = vec![0; length];
+                // A file that is shorter than was written ends the part; the answer shows that nothing came.
+                file.read_exact(&mut data).await.ok()?;
+                let message = v1::PutLogRequest { attempt, offset: i64::try_from(offset).ok()?, data };
+                Some((message, (file, offset.saturating_add(length as u64))))
+            }
+        }))
+    }
+}
+
+fn artifact_messages(
+    header: v1::ArtifactHeader,
+    file: File,
+    size: u64,
+) -> impl Stream<Item = v1::PutArtifactRequest> + Send + 'static {
+    use v1::put_artifact_request::Part;
+    let message = |part| v1::PutArtifactRequest { part: Some(part) };
+    futures::stream::unfold((Some(header), file, size), move |(header, mut file, left)| async move {
+        if let Some(header) = header {
+            return Some((message(Part::Header(header)), (None, file, left)));
+        }
+        if left == 0 {
+            return None;
+        }
+        let mut data = vec![0; usize::try_from(left).unwrap_or(CHUNK).min(CHUNK)];
+        // A file that shrank ends the upload early, and the mediator refuses it by its size.
+        let read = pin!(file.read(&mut data)).await.ok().filter(|read| *read > 0)?;
+        data.truncate(read);
+        Some((message(Part::Data(data)), (None, file, left.saturating_sub(read as u64))))
+    })
+}

@@ -1,0 +1,90 @@
+use super::*;
+
+fn node() -> NodeId {
+    NodeId::new("yard/1").unwrap()
+}
+
+fn record(run: &str) -> Record {
+    Record {
+        run_id: RunId::new(run).unwrap(),
+        seq: 2,
+        attempt: 1,
+        step_id: StepName::new("test").unwrap(),
+        nonce: Nonce::from_bits(7),
+        outcome: Outcome::Completed { exit_code: 3 },
+        log_bytes: 5,
+        out: PathBuf::from("/somewhere/out"),
+        artifacts: vec![Artifact { name: "a".into(), size: 1, sha256: "00".into() }],
+        ended_at: Timestamp::from_millis(1_700_000_000_000),
+        refused: None,
+    }
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(dir).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_result_is_there_again_after_a_restart() {
+    let state = tempfile::tempdir().unwrap();
+    let spool = Spool::open(state.path(), &node()).unwrap();
+    fs::write(spool.log_path(&record("r").key()), "hello").unwrap();
+    spool.put(&record("r")).unwrap();
+    let again = Spool::open(state.path(), &node()).unwrap();
+    assert_eq!(again.load().unwrap(), [record("r")]);
+    again.remove(&record("r").key());
+    assert_eq!(names(&state.path().join("spool/yard@1")), Vec::<String>::new());
+}
+
+#[test]
+fn what_a_crash_left_half_done_is_no_result() {
+    let state = tempfile::tempdir().unwrap();
+    let spool = Spool::open(state.path(), &node()).unwrap();
+    spool.put(&record("whole")).unwrap();
+    let dir = state.path().join("spool/yard@1");
+    fs::write(dir.join("half_0_1.json.tmp"), "{\"run_id\":").unwrap();
+    fs::write(dir.join("torn_0_1.json"), "{\"run_id\":").unwrap();
+    fs::write(dir.join("orphan_0_1.log"), "it ran").unwrap();
+    assert_eq!(spool.load().unwrap(), [record("whole")]);
+    assert_eq!(names(&dir), ["whole_2_1.json"]);
+    assert_eq!(names(&state.path().join("refused/yard@1")), ["orphan_0_1.log", "torn_0_1.json"], "nothing is deleted");
+}
+
+#[test]
+fn a_refused_result_is_kept_with_the_reason_and_its_log() {
+    let state = tempfile::tempdir().unwrap();
+    let spool = Spool::open(state.path(), &node()).unwrap();
+    fs::write(spool.log_path(&record("r").key()), "hello").unwrap();
+    spool.put(&record("r")).unwrap();
+    spool.refuse(&record("r"), "STALE: too late");
+    assert!(spool.load().unwrap().is_empty());
+    let kept = state.path().join("refused/yard@1");
+    assert_eq!(names(&kept), ["r_2_1.json", "r_2_1.log"]);
+    let record: Record = serde_json::from_slice(&fs::read(kept.join("r_2_1.json")).unwrap()).unwrap();
+    assert_eq!(record.refused.as_deref(), Some("STALE: too late"));
+}
+
+#[test]
+fn a_result_is_readable_by_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let state = tempfile::tempdir().unwrap();
+    let spool = Spool::open(state.path(), &node()).unwrap();
+    spool.put(&record("r")).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&state.path().join("spool/yard@1/r_2_1.json")), 0o600);
+    assert_eq!(mode(&state.path().join("spool/yard@1")), 0o700);
+}
+
+#[test]
+fn a_failed_write_leaves_the_old_content_and_no_litter() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    write_durably(&path, b"old").unwrap();
+    // A folder in the way of the temporary file is a failure that root cannot write through either.
+    fs::create_dir(dir.path().join("file.tmp")).unwrap();
+    assert!(write_durably(&path, b"new").is_err());
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+}

@@ -1,0 +1,175 @@
+//! Process groups: who is in one, when it is gone, and which ones an earlier life of the agent left behind.
+//!
+//! A group's number may belong to somebody else as soon as the group is gone. So while an agent lives it
+//! signals a group only before its leader is reaped; and after a restart only a group that is proven to be
+//! ours: by the start time of its leader within this boot, or by the environment of a member.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use serde::{Deserialize, Serialize};
+use shared::{Duration, NodeId, RunId};
+
+use crate::{
+    clock,
+    spool::{folder_name, make_private, write_durably},
+};
+
+/// One process, as `/proc` shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stat {
+    state: char,
+    group: i32,
+    started: u64,
+}
+
+/// Reads `/proc/PID/stat`. The program's name in it may hold anything, so that fields count from its end.
+fn stat(pid: &str) -> Option<Stat> {
+    let text = fs::read(Path::new("/proc").join(pid).join("stat")).ok()?;
+    parse_stat(&String::from_utf8_lossy(&text))
+}
+
+fn parse_stat(text: &str) -> Option<Stat> {
+    let (_, fields) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+    Some(Stat {
+        state: fields.first()?.chars().next()?,
+        group: fields.get(2)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+    })
+}
+
+/// Processes of the group that still execute. Dead ones that nobody has waited for do not count.
+fn members(group: Pid) -> io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().filter(|name| name.bytes().all(|b| b.is_ascii_digit())) else { continue };
+        if stat(pid).is_some_and(|stat| stat.group == group.as_raw_pid() && !matches!(stat.state, 'Z' | 'X' | 'x')) {
+            found.push(pid.to_owned());
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a process of the group still executes.
+#[must_use]
+pub fn is_alive(group: Pid) -> bool {
+    match test_kill_process_group(group) {
+        // The usual case, without a look at every process of the machine.
+        Err(rustix::io::Errno::SRCH) => false,
+        // Without /proc a group that answers is taken to be alive.
+        Ok(()) | Err(_) => members(group).map_or(true, |members| !members.is_empty()),
+    }
+}
+
+/// Waits until no process of the group executes. False: one still does after this long.
+pub async fn gone(group: Pid, within: Duration) -> bool {
+    let end = clock::boot_time().plus(within);
+    let mut pause = std::time::Duration::from_millis(1);
+    while is_alive(group) {
+        if clock::boot_time() >= end {
+            return false;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(std::time::Duration::from_millis(50));
+    }
+    true
+}
+
+/// What is noted on disk of a group that runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Note {
+    group: i32,
+    /// Start time of its leader, in ticks since boot.
+    started: u64,
+    boot: String,
+    run_id: RunId,
+}
+
+/// Where the running group of one node is noted.
+#[derive(Debug, Clone)]
+pub struct Notes(PathBuf);
+
+impl Notes {
+    /// The note of a node.
+    ///
+    /// # Errors
+    /// The folder could not be made.
+    pub fn open(state_dir: &Path, node: &NodeId) -> io::Result<Self> {
+        let dir = state_dir.join("groups");
+        make_private(&dir)?;
+        Ok(Self(dir.join(format!("{}.json", folder_name(node)))))
+    }
+
+    /// Notes a group that was just started.
+    ///
+    /// # Errors
+    /// As the file system says.
+    pub fn write(&self, group: Pid, run: &RunId) -> io::Result<()> {
+        let started = stat(&group.as_raw_pid().to_string()).map_or(0, |stat| stat.started);
+        let note = Note { group: group.as_raw_pid(), started, boot: boot_id(), run_id: run.clone() };
+        write_durably(&self.0, &serde_json::to_vec(&note)?)
+    }
+
+    /// The group is gone.
+    pub fn clear(&self) {
+        match fs::remove_file(&self.0) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(path = %self.0.display(), error = %e, "cannot remove the note of a process group");
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+
+    /// Kills what an earlier life left running. True: nothing of it executes any more.
+    pub async fn sweep(&self, within: Duration) -> bool {
+        let Some(note) = fs::read(&self.0).ok().and_then(|text| serde_json::from_slice::<Note>(&text).ok()) else {
+            // Unreadable is as good as none: there is nothing in it that could be proven.
+            self.clear();
+            return true;
+        };
+        let ours = Pid::from_raw(note.group).filter(|group| note.is_ours(*group));
+        if let Some(group) = ours {
+            tracing::warn!(group = note.group, run_id = %note.run_id, "killing a process group that the agent's earlier life left");
+            if let Err(e) = kill_process_group(group, Signal::KILL) {
+                tracing::warn!(group = note.group, error = %e, "cannot kill it");
+            }
+            if !gone(group, within).await {
+                return false;
+            }
+        }
+        self.clear();
+        true
+    }
+}
+
+impl Note {
+    fn is_ours(&self, group: Pid) -> bool {
+        if self.boot != boot_id() || !is_alive(group) {
+            return false;
+        }
+        match stat(&self.group.to_string()) {
+            Some(leader) => leader.started == self.started,
+            // The leader is gone, and its number stays taken while the group lives.
+            None => members(group).unwrap_or_default().iter().any(|pid| runs_for(pid, &self.run_id)),
+        }
+    }
+}
+
+fn runs_for(pid: &str, run: &RunId) -> bool {
+    let wanted = format!("RUN_ID={run}");
+    fs::read(Path::new("/proc").join(pid).join("environ"))
+        .is_ok_and(|environ| environ.split(|b| *b == 0).any(|it| it == wanted.as_bytes()))
+}
+
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "group_tests.rs"]
+mod tests;

@@ -1,0 +1,107 @@
+//! The output of a program on its way from the pipe to a file.
+//!
+//! The file is what the upload reads, so that a mediator that is away, or a program that floods, costs disk and
+//! not memory. When the disk is full the program is not held up: the rest is counted, and the report's
+//! `log_bytes` then shows that the log is truncated.
+
+use std::{io, path::Path};
+
+use tokio::{
+    fs::{File, OpenOptions},
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::unix::pipe,
+    sync::watch,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::session::upload::Written;
+
+/// After the group is gone: how long the pipe may stay silent before somebody outside is taken to hold it open.
+const SILENCE: std::time::Duration = std::time::Duration::from_millis(200);
+/// And how long somebody outside may go on writing.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// A log file that is being written.
+#[derive(Debug)]
+pub struct LogFile {
+    file: File,
+    written: watch::Sender<Written>,
+    /// Bytes that found no room.
+    lost: u64,
+}
+
+impl LogFile {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// As the file system says.
+    pub async fn create(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).await?;
+        Ok(Self { file, written: watch::Sender::new(Written::default()), lost: 0 })
+    }
+
+    /// Follows how far it is written.
+    #[must_use]
+    pub fn written(&self) -> watch::Receiver<Written> {
+        self.written.subscribe()
+    }
+
+    /// Appends.
+    pub async fn append(&mut self, data: &[u8]) {
+        if self.lost == 0 {
+            let stored = async {
+                self.file.write_all(data).await?;
+                self.file.flush().await
+            };
+            match stored.await {
+                Ok(()) => {
+                    self.written.send_modify(|it| it.bytes += data.len() as u64);
+                    return;
+                }
+                Err(e) => tracing::error!(error = %e, "no room for the log in the spool: the rest of it is lost"),
+            }
+        }
+        self.lost += data.len() as u64;
+    }
+
+    /// Copies everything from the pipe until it ends, or until `over` says that the group is gone and what is
+    /// left in the pipe has been read.
+    pub async fn copy(mut self, mut pipe: pipe::Receiver, over: CancellationToken) -> Self {
+        let mut buffer = vec![0; 64 * 1024];
+        let mut enough = std::pin::pin!(async {
+            over.cancelled().await;
+            tokio::time::sleep(PATIENCE).await;
+        });
+        loop {
+            let silence = async {
+                over.cancelled().await;
+                tokio::time::sleep(SILENCE).await;
+            };
+            let read = tokio::select! {
+                biased;
+                () = &mut enough => None,
+                read = pipe.read(&mut buffer) => Some(read),
+                () = silence => None,
+            };
+            let Some(read) = read else {
+                let note = "[enode] a process outside the group keeps the output open; the rest is not logged\n";
+                self.append(note.as_bytes()).await;
+                return self;
+            };
+            match read {
+                Ok(0) => return self,
+                Ok(read) => self.append(&buffer[..read]).await,
+                Err(e) => {
+                    tracing::error!(error = %e, "cannot read the output of a program");
+                    return self;
+                }
+            }
+        }
+    }
+
+    /// No more will come. Returns how many bytes there were, lost ones included.
+    pub fn close(self) -> u64 {
+        self.written.send_modify(|it| it.closed = true);
+        self.written.borrow().bytes + self.lost
+    }
+}

@@ -1,0 +1,222 @@
+//! One program and everything it starts: spawned as a process group, ended as a process group.
+//!
+//! stdout and stderr are the same pipe, so that the log has the order in which the program wrote. The group is
+//! signalled only while its leader is not reaped; until then its number cannot belong to anybody else.
+
+use std::{io, os::fd::OwnedFd, path::Path, process::ExitStatus};
+
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use shared::Duration;
+use tokio::{
+    io::unix::AsyncFd,
+    net::unix::pipe,
+    process::{Child, Command},
+    sync::watch,
+};
+
+use super::env::{self, Program};
+use crate::session::node::{Stop, StopCause};
+
+/// Why a program did not start.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start {program:?} in {folder}: {source}{hint}")]
+pub struct StartError {
+    program: String,
+    folder: String,
+    source: io::Error,
+    hint: String,
+}
+
+/// A program that was started.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    group: Pid,
+    /// Tells that the leader has ended without reaping it. None where the kernel has no such thing.
+    leader: Option<AsyncFd<OwnedFd>>,
+    reaped: bool,
+}
+
+/// Why a program was ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It ended by itself.
+    ByItself,
+    /// It ran longer than it may.
+    TimedOut,
+    /// It was told to.
+    Stopped(StopCause),
+}
+
+/// Starts a program in a folder, in a process group of its own. The pipe carries all that it writes.
+///
+/// # Errors
+/// [`StartError`] names the program and the folder.
+pub fn start(program: &Program, folder: &Path) -> Result<(Process, pipe::Receiver), StartError> {
+    let name = program.argv.first().cloned().unwrap_or_default();
+    let failed = |source: io::Error| StartError {
+        hint: hint(&name, program, &source),
+        program: name.clone(),
+        folder: folder.display().to_string(),
+        source,
+    };
+    let (reader, writer) = io::pipe().map_err(failed)?;
+    let reader = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
+    let mut command = Command::new(env::file(&name, folder));
+    command
+        .arg0(&name)
+        .args(program.argv.iter().skip(1))
+        .env_clear()
+        .envs(&program.env)
+        .current_dir(folder)
+        .stdin(std::process::Stdio::null())
+        .stdout(writer.try_clone().map_err(failed)?)
+        .stderr(writer)
+        .process_group(0);
+    let child = command.spawn().map_err(failed)?;
+    // Drop the write ends that the command still holds, or the pipe never ends.
+    drop(command);
+    let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    let group = group.ok_or_else(|| failed(io::Error::other("it has no process id")))?;
+    Ok((Process { child, group, leader: follow(group), reaped: false }, reader))
+}
+
+/// A descriptor that becomes readable when the process has ended.
+#[expect(deprecated, reason = "its successor is unsafe to call; all it asks for is what an OwnedFd does: stay open")]
+fn follow(process: Pid) -> Option<AsyncFd<OwnedFd>> {
+    pidfd_open(process, PidfdFlags::NONBLOCK).ok().and_then(|fd| AsyncFd::new(fd).ok())
+}
+
+fn hint(name: &str, program: &Program, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound if name.contains('/') => {
+            " (or the interpreter in its first line is not on this machine)".to_owned()
+        }
+        io::ErrorKind::NotFound => match program.env.get(std::ffi::OsStr::new("PATH")) {
+            Some(path) => format!(" (it is not on the PATH {})", path.display()),
+            None => " (there is no PATH: the agent's `pass_env` lacks it)".to_owned(),
+        },
+        _ => String::new(),
+    }
+}
+
+impl Process {
+    /// Its process group.
+    #[must_use]
+    pub const fn group(&self) -> Pid {
+        self.group
+    }
+
+    /// Waits until the leader has ended; does not reap it where that can be helped.
+    pub async fn ended(&mut self) {
+        match &self.leader {
+            Some(leader) => match leader.readable().await {
+                Ok(mut ready) => ready.retain_ready(),
+                Err(e) => {
+                    tracing::error!(error = %e, "cannot follow the process");
+                    self.leader = None;
+                }
+            },
+            None => {
+                drop(self.child.wait().await);
+                self.reaped = true;
+            }
+        }
+    }
+
+    /// Signals the whole group.
+    pub fn signal(&self, signal: Signal) {
+        match kill_process_group(self.group, signal) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+            Err(e) => tracing::warn!(group = self.group.as_raw_pid(), ?signal, error = %e, "cannot signal the group"),
+        }
+    }
+
+    /// Waits for the end of the leader, sees to it that it comes, and kills what is left of the group. False:
+    /// the leader did not even end within `stuck` of SIGKILL.
+    pub async fn supervise(
+        &mut self,
+        timeout: Option<Duration>,
+        orders: &mut watch::Receiver<Option<Stop>>,
+        grace: Duration,
+        stuck: Duration,
+    ) -> (Ended, bool) {
+        let mut why = Ended::ByItself;
+        let mut limit = std::pin::pin!(sleep_some(timeout));
+        // SIGKILL once a SIGTERM is out, then the end of patience once SIGKILL is.
+        let mut next = std::pin::pin!(sleep_some(None));
+        let mut killed = false;
+        let mut deaf = false;
+        loop {
+            let stop = tokio::select! {
+                biased;
+                () = self.ended() => { if self.leader.is_some() || self.reaped { break; } continue; }
+                stop = order(orders), if !deaf => stop,
+                () = &mut limit, if why == Ended::ByItself => {
+                    why = Ended::TimedOut;
+                    Some(Stop { cause: StopCause::Stopped, grace })
+                }
+                () = &mut next => {
+                    if killed {
+                        return (why, false);
+                    }
+                    self.signal(Signal::KILL);
+                    killed = true;
+                    next.set(sleep_some(Some(stuck)));
+                    continue;
+                }
+            };
+            let Some(stop) = stop else {
+                deaf = true;
+                continue;
+            };
+            if why != Ended::TimedOut || !stop.cause.is_reported() {
+                why = Ended::Stopped(stop.cause);
+            }
+            if !killed {
+                if stop.grace > Duration::default() {
+                    self.signal(Signal::TERM);
+                }
+                next.set(sleep_some(Some(stop.grace)));
+            }
+        }
+        self.signal(Signal::KILL);
+        (why, true)
+    }
+
+    /// Collects the exit status. From here on the group's number may belong to somebody else.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    pub async fn reap(mut self) -> io::Result<ExitStatus> {
+        self.child.wait().await
+    }
+}
+
+/// The next order; none when there will be no more.
+async fn order(orders: &mut watch::Receiver<Option<Stop>>) -> Option<Stop> {
+    loop {
+        orders.changed().await.ok()?;
+        if let Some(stop) = *orders.borrow_and_update() {
+            return Some(stop);
+        }
+    }
+}
+
+async fn sleep_some(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time.std()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The exit code as contracts see it: 128 + N for signal N.
+#[must_use]
+pub fn exit_code(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt as _;
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+}
+
+#[cfg(test)]
+#[path = "process_tests.rs"]
+mod tests;

@@ -1,0 +1,238 @@
+//! Executes one step, from its folders to its result.
+
+use rustix::process::Pid;
+use shared::domain::FailReason;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Bench, env,
+    group::{self},
+    inputs,
+    log::LogFile,
+    output,
+    process::{self, Ended, Process},
+    workspace::Room,
+};
+use crate::{
+    clock,
+    session::{
+        node::{Stop, StopCause},
+        outbox::LogUpload,
+        wire::WorkStep,
+    },
+    spool::{Artifact, Outcome, Record},
+};
+
+/// A process group that was killed and has not gone.
+#[derive(Debug)]
+pub struct Lingering {
+    process: Option<Process>,
+    group: Pid,
+}
+
+impl Lingering {
+    /// Waits for it. False: it is still there.
+    pub async fn gone(&mut self, within: shared::Duration) -> bool {
+        if let Some(process) = &mut self.process {
+            if tokio::time::timeout(within.std(), process.ended()).await.is_err() {
+                return false;
+            }
+            if let Some(process) = self.process.take() {
+                drop(process.reap().await);
+            }
+        }
+        group::gone(self.group, within).await
+    }
+}
+
+/// How a step came out.
+#[derive(Debug)]
+pub struct Done {
+    /// None: nobody wants it.
+    pub result: Option<(Record, Option<LogUpload>)>,
+    /// What is left of its process group.
+    pub lingering: Option<Lingering>,
+}
+
+fn failed(reason: FailReason, message: impl ToString) -> Outcome {
+    Outcome::NotCompleted { reason: reason.as_str().to_owned(), message: message.to_string() }
+}
+
+/// What a stop says in the report, if there is one.
+fn stopped(cause: StopCause) -> Option<Outcome> {
+    match cause {
+        StopCause::Stopped => Some(failed(FailReason::Stopped, "the agent was told to stop")),
+        StopCause::TimeToLive => {
+            Some(failed(FailReason::Killed, "no mediator answered for as long as the lease was promised to hold"))
+        }
+        StopCause::Superseded | StopCause::LeaseEnded => None,
+    }
+}
+
+/// The result of a step of which nothing was started.
+#[must_use]
+pub fn not_started(step: &WorkStep, reason: FailReason, message: impl ToString) -> Record {
+    record(step, failed(reason, message))
+}
+
+fn record(step: &WorkStep, outcome: Outcome) -> Record {
+    Record {
+        run_id: step.key.run.clone(),
+        seq: step.key.seq,
+        attempt: step.key.attempt,
+        step_id: step.step.clone(),
+        nonce: step.nonce,
+        outcome,
+        log_bytes: 0,
+        out: std::path::PathBuf::new(),
+        artifacts: Vec::new(),
+        ended_at: clock::now(),
+        refused: None,
+    }
+}
+
+/// Executes a step.
+pub async fn execute(bench: &Bench, step: &WorkStep, mut orders: watch::Receiver<Option<Stop>>) -> Done {
+    let mut lingering = None;
+    match attempt(bench, step, &mut orders, &mut lingering).await {
+        Ok(result) => Done { result: Some(result), lingering },
+        Err(outcome) => Done { result: outcome.map(|outcome| (record(step, outcome), None)), lingering },
+    }
+}
+
+/// `Err`: it did not come to a process; with nothing in it, nobody wants to know.
+async fn attempt(
+    bench: &Bench,
+    step: &WorkStep,
+    orders: &mut watch::Receiver<Option<Stop>>,
+    lingering: &mut Option<Lingering>,
+) -> Result<(Record, Option<LogUpload>), Option<Outcome>> {
+    let rooms = bench.rooms.clone();
+    let (key, nonce, first) = (step.key.clone(), step.nonce, step.first_on_node);
+    let room = tokio::task::spawn_blocking(move || rooms.enter(&key, nonce, first))
+        .await
+        .map_err(|e| Some(failed(FailReason::CouldNotStart, e)))?
+        .map_err(|e| {
+            let reason = match e {
+                super::workspace::RoomError::Lost(_) => FailReason::WorkspaceLost,
+                super::workspace::RoomError::Io { .. } => FailReason::CouldNotStart,
+            };
+            Some(failed(reason, e))
+        })?;
+    tokio::select! {
+        biased;
+        stop = orders.wait_for(Option::is_some) => {
+            let cause = stop.ok().and_then(|stop| *stop).map_or(StopCause::LeaseEnded, |stop| stop.cause);
+            return Err(stopped(cause));
+        }
+        fetched = inputs::fetch(&bench.caller, step, &room.input) => {
+            fetched.map_err(|e| Some(failed(FailReason::InputMissing, e)))?;
+        }
+    }
+    let program =
+        env::program(step, &bench.caller.node.id, &room, &bench.config.pass_env, |name| std::env::var_os(name))
+            .map_err(|e| Some(failed(FailReason::CouldNotStart, e)))?;
+    let path = bench.spool.log_path(&step.key);
+    let log = LogFile::create(&path).await.map_err(|e| {
+        Some(failed(FailReason::CouldNotStart, format!("cannot write its log {}: {e}", path.display())))
+    })?;
+    let (process, pipe) = process::start(&program, &room.run).map_err(|e| {
+        bench.spool.remove(&step.key);
+        Some(failed(FailReason::CouldNotStart, e))
+    })?;
+    let group = process.group();
+    bench.caller.node.group(Some(group));
+    if let Err(e) = bench.groups.write(group, &step.key.run) {
+        tracing::error!(group = group.as_raw_pid(), error = %e, "cannot note the process group: a killed agent would not find it again");
+    }
+    tracing::info!(node = %bench.caller.node.id, step = %step.key, group = group.as_raw_pid(), "started");
+    let upload = start_upload(bench, step, &log);
+    let over = CancellationToken::new();
+    let copy = bench.tracker.spawn(log.copy(pipe, over.clone()));
+    let (ended, status) = run(bench, step, process, orders, lingering).await;
+    over.cancel();
+    let Ok(mut log) = copy.await else {
+        return Err(Some(failed(FailReason::Killed, "the agent could not read the program's output")));
+    };
+    let mut record = record(step, outcome(step, ended, status).ok_or(None).inspect_err(|_| upload.abort())?);
+    if matches!(record.outcome, Outcome::Completed { .. }) {
+        match collect(bench, &room).await {
+            Ok((files, skipped)) => {
+                record.artifacts = files;
+                for line in skipped {
+                    log.append(format!("[enode] {line}\n").as_bytes()).await;
+                }
+            }
+            Err(refused) => record.outcome = refused,
+        }
+    }
+    record.log_bytes = log.close();
+    record.out = room.out;
+    record.ended_at = clock::now();
+    Ok((record, Some(upload)))
+}
+
+fn start_upload(bench: &Bench, step: &WorkStep, log: &LogFile) -> LogUpload {
+    let (caller, written) = (bench.caller.clone(), log.written());
+    let (key, nonce, path) = (step.key.clone(), step.nonce, bench.spool.log_path(&step.key));
+    let cancel = bench.cancel.clone();
+    bench.tracker.spawn(async move {
+        tokio::select! {
+            sent = caller.put_log(&key, nonce, &path, written) => sent,
+            () = cancel.cancelled() => Err(crate::session::retry::CallError::retry("the agent stops")),
+        }
+    })
+}
+
+/// Waits for the process, and for its group to be gone.
+async fn run(
+    bench: &Bench,
+    step: &WorkStep,
+    mut process: Process,
+    orders: &mut watch::Receiver<Option<Stop>>,
+    lingering: &mut Option<Lingering>,
+) -> (Ended, Option<std::process::ExitStatus>) {
+    let node = &bench.caller.node;
+    let (grace, stuck) = (bench.config.grace, bench.config.start_timeout);
+    let group = process.group();
+    let (ended, dead) = process.supervise(step.timeout, orders, grace, stuck).await;
+    // From now on nobody but us touches the group: it is about to lose its number.
+    node.group(None);
+    if !dead {
+        tracing::error!(node = %node.id, group = group.as_raw_pid(), "a killed process does not end");
+        node.lingering(true);
+        *lingering = Some(Lingering { process: Some(process), group });
+        return (ended, None);
+    }
+    let status = process.reap().await.inspect_err(|e| tracing::error!(error = %e, "no exit status")).ok();
+    if group::gone(group, stuck).await {
+        bench.groups.clear();
+    } else {
+        tracing::error!(node = %node.id, group = group.as_raw_pid(), "a killed process group does not go");
+        node.lingering(true);
+        *lingering = Some(Lingering { process: None, group });
+    }
+    (ended, status)
+}
+
+fn outcome(step: &WorkStep, ended: Ended, status: Option<std::process::ExitStatus>) -> Option<Outcome> {
+    match (ended, status) {
+        (Ended::Stopped(cause), _) => stopped(cause),
+        (Ended::TimedOut, _) => {
+            let limit = step.timeout.unwrap_or_default();
+            Some(failed(FailReason::Timeout, format!("it ran longer than its timeout of {limit}")))
+        }
+        (Ended::ByItself, Some(status)) => Some(Outcome::Completed { exit_code: process::exit_code(status) }),
+        (Ended::ByItself, None) => Some(failed(FailReason::Killed, "its exit status could not be read")),
+    }
+}
+
+async fn collect(bench: &Bench, room: &Room) -> Result<(Vec<Artifact>, Vec<String>), Outcome> {
+    let (out, limit) = (room.out.clone(), bench.config.artifact_bytes);
+    match tokio::task::spawn_blocking(move || output::collect(&out, limit)).await {
+        Ok(Ok(found)) => Ok((found.files, found.skipped)),
+        Ok(Err(e)) => Err(failed(FailReason::OutputRefused, e)),
+        Err(e) => Err(failed(FailReason::OutputRefused, e)),
+    }
+}

@@ -1,0 +1,193 @@
+//! The folders of a Run on a node.
+//!
+//! `STATE/work/NODE/RUN_ID/` holds `lease` (which lease it was made for), `run/` (the working directory of all
+//! its steps), and `in/SEQ-ATTEMPT/` and `out/SEQ-ATTEMPT/`, fresh for every attempt. The lease's mark is not
+//! in the working directory, because programs expect to find that empty at first (`git clone … .`) and have no
+//! business with it. `STATE/cache/NODE/` outlives Runs. A folder whose mark names another lease is not ours to
+//! use: its content belongs to a lease that has ended.
+
+use std::{
+    fs, io,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use shared::{NodeId, Nonce, RunId};
+
+use crate::{
+    session::core::{LeaseKey, StepKey},
+    spool::{folder_name, make_private, write_durably},
+};
+
+/// All folders of one node.
+#[derive(Debug, Clone)]
+pub struct Rooms {
+    work: PathBuf,
+    cache: PathBuf,
+}
+
+/// The folders of one attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Room {
+    /// Working directory.
+    pub run: PathBuf,
+    /// `$IN`
+    pub input: PathBuf,
+    /// `$OUT`
+    pub out: PathBuf,
+    /// `$CACHE`
+    pub cache: PathBuf,
+}
+
+/// Why there is no folder.
+#[derive(Debug, thiserror::Error)]
+pub enum RoomError {
+    /// An earlier step of this lease has worked on this node, and what it left is gone.
+    #[error("the Run's folder {} is gone, and this is not its first step here", .0.display())]
+    Lost(PathBuf),
+    /// The file system.
+    #[error("cannot make the Run's folder {}: {source}", path.display())]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Rooms {
+    /// The folders of a node.
+    ///
+    /// # Errors
+    /// They could not be made.
+    pub fn open(state_dir: &Path, node: &NodeId) -> io::Result<Self> {
+        let name = folder_name(node);
+        let rooms = Self { work: state_dir.join("work").join(&name), cache: state_dir.join("cache").join(&name) };
+        make_private(&rooms.work)?;
+        make_private(&rooms.cache)?;
+        Ok(rooms)
+    }
+
+    fn of(&self, run: &RunId) -> PathBuf {
+        self.work.join(run.as_str())
+    }
+
+    /// Leases of which there is a folder. Folders without a readable mark belong to nobody and are removed.
+    ///
+    /// # Errors
+    /// The folder of the node could not be read.
+    pub fn found(&self) -> io::Result<Vec<LeaseKey>> {
+        let mut leases = Vec::new();
+        for entry in fs::read_dir(&self.work)? {
+            let path = entry?.path();
+            let run = path.file_name().and_then(|name| name.to_str()).and_then(|name| RunId::new(name).ok());
+            match (run, mark(&path)) {
+                (Some(run), Some(nonce)) => leases.push((run, nonce)),
+                (_, _) => {
+                    tracing::warn!(path = %path.display(), "a folder that belongs to no lease is removed");
+                    remove_tree(&path)?;
+                }
+            }
+        }
+        Ok(leases)
+    }
+
+    /// The folders for one attempt: a fresh Run's folder if it is the lease's first here, else the one that is.
+    ///
+    /// # Errors
+    /// [`RoomError`]
+    pub fn enter(&self, key: &StepKey, nonce: Nonce, first: bool) -> Result<Room, RoomError> {
+        let home = self.of(&key.run);
+        let failed = |source| RoomError::Io { path: home.clone(), source };
+        let run = home.join("run");
+        if first {
+            remove_tree(&home).map_err(failed)?;
+            make_private(&run).map_err(failed)?;
+            // Last, so that a folder with a mark is a complete one.
+            write_durably(&home.join("lease"), nonce.reveal().as_bytes()).map_err(failed)?;
+        } else if mark(&home) != Some(nonce) || !run.is_dir() {
+            return Err(RoomError::Lost(run));
+        }
+        let name = format!("{}-{}", key.seq, key.attempt);
+        let room = Room {
+            run,
+            input: home.join("in").join(&name),
+            out: home.join("out").join(&name),
+            cache: self.cache.clone(),
+        };
+        for fresh in [&room.input, &room.out] {
+            remove_tree(fresh).map_err(failed)?;
+            make_private(fresh).map_err(failed)?;
+        }
+        make_private(&room.cache).map_err(failed)?;
+        Ok(room)
+    }
+
+    /// Removes the folder of a lease. One that another lease of the same Run has made since stays.
+    ///
+    /// # Errors
+    /// As the file system says.
+    pub fn remove(&self, lease: &LeaseKey) -> io::Result<()> {
+        let home = self.of(&lease.0);
+        if mark(&home).is_some_and(|nonce| nonce != lease.1) { Ok(()) } else { remove_tree(&home) }
+    }
+}
+
+fn mark(home: &Path) -> Option<Nonce> {
+    Nonce::parse(&fs::read_to_string(home.join("lease")).ok()?)
+}
+
+/// Removes a folder and everything in it, also what a program has made unwritable. Nothing there is fine.
+///
+/// # Errors
+/// As the file system says.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(e),
+        Ok(metadata) if !metadata.is_dir() => return fs::remove_file(path),
+        Ok(_) => {}
+    }
+    match fs::remove_dir_all(path) {
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(path)?;
+            fs::remove_dir_all(path)
+        }
+        removed => removed,
+    }
+}
+
+/// Makes every folder below writable. Links are not followed.
+fn open_up(dir: &Path) -> io::Result<()> {
+    let mut todo = vec![dir.to_owned()];
+    while let Some(dir) = todo.pop() {
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o700))?;
+        for entry in fs::read_dir(&dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                todo.push(entry.path());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes a tree read-only, files and folders.
+///
+/// # Errors
+/// As the file system says.
+pub fn make_read_only(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            make_read_only(&entry.path())?;
+        } else {
+            fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o444))?;
+        }
+    }
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o555))
+}
+
+#[cfg(test)]
+#[path = "workspace_tests.rs"]
+mod tests;

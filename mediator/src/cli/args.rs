@@ -1,0 +1,202 @@
+//! The command line as clap sees it: every command, flag and help text.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use shared::{Duration, NodeId, RunId, StepName, WorkId};
+
+use super::{age::Since, exit::Exit, output::Format};
+
+/// Matches Runs to nodes, leases the nodes, sequences the steps, judges and records.
+#[derive(Debug, Parser)]
+#[command(name = "mediator", version, max_term_width = 100, after_help = Exit::HELP, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags of every command that talks to a mediator.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// The mediator's address
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "MEDIATOR_URL",
+        hide_env_values = true,
+        default_value = "http://127.0.0.1:7070",
+        help_heading = "Connection"
+    )]
+    pub(crate) mediator: String,
+    /// File with the token. Without it: MEDIATOR_TOKEN, else the admin token of a mediator on this host
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Certificate of the authority that a https:// address is checked against (PEM)
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
+    pub(crate) ca: Option<PathBuf>,
+    /// How data on stdout is written
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
+    pub(crate) output: Format,
+}
+
+/// One variant a command.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Send a contract as a new Run
+    ///
+    /// Prints the Run's id. With --wait it prints how the Run ended, once it has, and exits with 1 if it FAILED.
+    /// The id is drawn here, and a submit that got no answer is sent again with the same one, so that it can
+    /// never become two Runs.
+    #[command(after_help = Exit::HELP)]
+    Submit(Submit),
+    /// Show what `submit` would do now; nothing is stored
+    #[command(after_help = Exit::HELP)]
+    DryRun {
+        /// The contract, YAML or JSON; - reads stdin
+        file: PathBuf,
+    },
+    /// List the nodes: when they were last heard of, and whether they are lent
+    #[command(after_help = Exit::HELP)]
+    Nodes,
+    /// List which Run holds which node, and until when
+    #[command(after_help = Exit::HELP)]
+    Leases,
+    /// List Runs, newest first
+    #[command(after_help = Exit::HELP)]
+    Runs(Runs),
+    /// Show one Run: steps, findings, verdict
+    #[command(after_help = Exit::HELP)]
+    Show {
+        /// The Run's id
+        run: RunId,
+    },
+    /// Say why a Run waits, or why a node is or is not lendable
+    #[command(after_help = Exit::HELP)]
+    Explain {
+        /// The Run's id
+        #[arg(required_unless_present = "node", conflicts_with = "node")]
+        run: Option<RunId>,
+        /// Explain this node instead
+        #[arg(long, value_name = "NODE")]
+        node: Option<NodeId>,
+    },
+    /// End a queued or running Run
+    #[command(after_help = Exit::HELP)]
+    Cancel {
+        /// The Run's id
+        run: RunId,
+    },
+    /// Follow a Run to its end, or without RUN the events of the fleet until Ctrl-C
+    ///
+    /// Every change is a line; with --output json or jsonl it is one JSON object a line.
+    #[command(after_help = Exit::HELP)]
+    Watch {
+        /// The Run's id
+        run: Option<RunId>,
+        /// Stop waiting after this long, with exit code 3
+        #[arg(long, value_name = "SPAN")]
+        timeout: Option<Duration>,
+    },
+    /// Print the log of a Run or of one step, byte for byte
+    #[command(after_help = Exit::HELP)]
+    Logs(Logs),
+    /// Fetch the sealed Record of a Run as a tar file
+    #[command(after_help = Exit::HELP)]
+    Record {
+        /// The Run's id
+        run: RunId,
+        /// Where to write it; - is stdout [default: RUN.tar in this folder]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Work on contracts without a mediator
+    #[command(after_help = Exit::HELP)]
+    Contract {
+        #[command(subcommand)]
+        command: Contract,
+    },
+    /// Tell how mediator and fleet are: health, Runs by state, nodes by state
+    #[command(after_help = Exit::HELP)]
+    Status,
+    /// Print the completion script for a shell
+    #[command(after_help = Exit::HELP)]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// `submit`
+#[derive(Debug, Args)]
+pub(crate) struct Submit {
+    /// The contract, YAML or JSON; - reads stdin
+    pub(crate) file: PathBuf,
+    /// The Run's id, over the contract's own [default: a fresh UUID]
+    #[arg(long, value_name = "ID")]
+    pub(crate) run_id: Option<RunId>,
+    /// Wait until the Run has ended
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Stop waiting after this long, with exit code 3; the Run goes on
+    #[arg(long, value_name = "SPAN", requires = "wait")]
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// `runs`
+#[derive(Debug, Args)]
+pub(crate) struct Runs {
+    /// Only Runs in this state
+    #[arg(long, value_name = "STATE", ignore_case = true, value_parser = RUN_STATES)]
+    pub(crate) state: Option<String>,
+    /// Only Runs about this work, SYSTEM:ID
+    #[arg(long, value_name = "WORK")]
+    pub(crate) work: Option<WorkId>,
+    /// Only Runs submitted since then: a span such as 2h, or RFC 3339
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) since: Option<Since>,
+    /// At most this many, up to 1000
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) limit: u32,
+    /// Go on behind the page that ended with this cursor
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) after: Option<String>,
+}
+
+/// The words of a Run's state.
+pub(crate) const RUN_STATES: [&str; 5] = ["QUEUED", "RUNNING", "VERIFYING", "SUCCEEDED", "FAILED"];
+
+/// `logs`
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    /// The Run's id
+    pub(crate) run: RunId,
+    /// Only this step
+    pub(crate) step: Option<StepName>,
+    /// Go on until the Run has ended
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Put the step's name before every line, as is done on a terminal when several steps are shown
+    #[arg(long)]
+    pub(crate) prefix: bool,
+}
+
+/// `contract …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Contract {
+    /// Print a contract to start from
+    #[command(after_help = Exit::HELP)]
+    Example,
+    /// Check contracts: one line a problem, FILE:LINE:COLUMN: PATH: MESSAGE
+    #[command(after_help = Exit::HELP)]
+    Lint {
+        /// Contracts, YAML or JSON; - reads stdin
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Print the JSON Schema of contracts, for editors
+    #[command(after_help = Exit::HELP)]
+    Schema,
+}

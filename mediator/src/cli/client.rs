@@ -1,0 +1,194 @@
+//! The connection to a mediator: address, trust, token, and calls that cannot hang.
+
+use std::{fs, net::IpAddr, path::PathBuf, time::Duration};
+
+use proto::v1::{fleet_service_client::FleetServiceClient, run_service_client::RunServiceClient};
+use tonic::{
+    Request, Response, Status,
+    metadata::{Ascii, MetadataValue},
+    service::{Interceptor, interceptor::InterceptedService},
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Uri},
+};
+
+use super::{
+    args::Global,
+    exit::{Failure, Outcome},
+    refusal,
+};
+
+/// A call that answers once must answer within this.
+const CALL: Duration = Duration::from_secs(30);
+/// Largest message accepted: a page of a thousand wide Runs.
+const LARGEST: usize = 64 << 20;
+
+/// A mediator, not necessarily one that runs. Cheap to clone; reconnects by itself.
+#[derive(Clone)]
+pub(crate) struct Client {
+    channel: Channel,
+    bearer: Bearer,
+    url: String,
+}
+
+/// The channel with the token on every call.
+pub(crate) type Wire = InterceptedService<Channel, Bearer>;
+
+/// Puts the token on a call.
+#[derive(Clone)]
+pub(crate) struct Bearer(Option<MetadataValue<Ascii>>);
+
+impl Interceptor for Bearer {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(token) = &self.0 {
+            request.metadata_mut().insert("authorization", token.clone());
+        }
+        Ok(request)
+    }
+}
+
+impl Client {
+    /// Prepares the connection; nothing is sent yet.
+    pub(crate) fn new(global: &Global) -> Outcome<Self> {
+        let url = global.mediator.trim_end_matches('/').to_owned();
+        let bad = |why: &str| {
+            Failure::refused(format!("--mediator {}: {why}", super::output::clean(&url)))
+                .advise("Write it as http://HOST:PORT or https://HOST:PORT.")
+        };
+        let uri: Uri = url.parse().map_err(|_| bad("this is not a URL"))?;
+        let host = uri.host().ok_or_else(|| bad("this URL names no host"))?.to_owned();
+        let tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(bad("only http:// and https:// are known")),
+        };
+        let bearer = token(global, is_loopback(&host))?;
+        let mut endpoint = Endpoint::from(uri)
+            .connect_timeout(Duration::from_secs(5))
+            .http2_keep_alive_interval(Duration::from_secs(10))
+            .keep_alive_timeout(Duration::from_secs(10))
+            .keep_alive_while_idle(true)
+            .tcp_nodelay(true);
+        match (&global.ca, tls) {
+            (Some(file), true) => {
+                let pem = fs::read(file).map_err(|e| Failure::io(format_args!("--ca {}", file.display()), &e))?;
+                let trust = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
+                endpoint = endpoint
+                    .tls_config(trust)
+                    .map_err(|e| Failure::refused(format!("--ca {}: {}", file.display(), innermost(&e))))?;
+            }
+            (None, true) => {
+                return Err(Failure::refused(format!("cannot trust {url}: no certificate authority is given"))
+                    .advise("Give the CA's certificate with --ca FILE; `mediator pki init` wrote it."));
+            }
+            (Some(_), false) => return Err(bad("--ca is given, but the URL is http://, which has no certificates")),
+            (None, false) => {}
+        }
+        Ok(Self { channel: endpoint.connect_lazy(), bearer: Bearer(bearer), url })
+    }
+
+    /// The address, for messages.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// `RunService`.
+    pub(crate) fn runs(&self) -> RunServiceClient<Wire> {
+        RunServiceClient::with_interceptor(self.channel.clone(), self.bearer.clone())
+            .max_decoding_message_size(LARGEST)
+            .max_encoding_message_size(LARGEST)
+    }
+
+    /// `FleetService`.
+    pub(crate) fn fleet(&self) -> FleetServiceClient<Wire> {
+        FleetServiceClient::with_interceptor(self.channel.clone(), self.bearer.clone())
+            .max_decoding_message_size(LARGEST)
+    }
+
+    /// The standard health service.
+    pub(crate) fn health(&self) -> tonic_health::pb::health_client::HealthClient<Wire> {
+        tonic_health::pb::health_client::HealthClient::with_interceptor(self.channel.clone(), self.bearer.clone())
+    }
+
+    /// Awaits one answer. `what` is the sentence "cannot …" should there be none.
+    pub(crate) async fn call<T>(
+        &self,
+        what: &str,
+        answer: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Outcome<T> {
+        self.attempt(answer).await.map_err(|status| refusal::failure(&self.url, what, &status))
+    }
+
+    /// The same with the bare status, for those who try again.
+    pub(crate) async fn attempt<T>(
+        &self,
+        answer: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, Status> {
+        match tokio::time::timeout(CALL, answer).await {
+            Ok(answer) => answer.map(Response::into_inner),
+            Err(_) => Err(Status::unavailable(format!("no answer within {} seconds", CALL.as_secs()))),
+        }
+    }
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), innermost)
+}
+
+fn is_loopback(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// `--token-file`, else `MEDIATOR_TOKEN`, else the admin token of a mediator on this host.
+///
+/// The last one is sent to loopback addresses only: a URL of elsewhere must not be able to collect it.
+fn token(global: &Global, same_host: bool) -> Outcome<Option<MetadataValue<Ascii>>> {
+    let (text, from) = if let Some(file) = &global.token_file {
+        let text =
+            fs::read_to_string(file).map_err(|e| Failure::io(format_args!("--token-file {}", file.display()), &e))?;
+        (text, format!("--token-file {}", file.display()))
+    } else if let Some(text) = std::env::var("MEDIATOR_TOKEN").ok().filter(|text| !text.is_empty()) {
+        (text, "MEDIATOR_TOKEN".into())
+    } else if same_host {
+        let found = state_dirs().into_iter().map(|dir| dir.join("admin.token"));
+        match found.filter_map(|file| Some((fs::read_to_string(&file).ok()?, file))).next() {
+            Some((text, file)) => (text, file.display().to_string()),
+            None => return Ok(None),
+        }
+    } else {
+        return Ok(None);
+    };
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(Failure::refused(format!("{from}: there is no token in it")));
+    }
+    let mut value: MetadataValue<Ascii> = format!("Bearer {text}")
+        .parse()
+        .map_err(|_| Failure::refused(format!("{from}: what is in it is not a token")))?;
+    value.set_sensitive(true);
+    Ok(Some(value))
+}
+
+/// Where a mediator of this host keeps its state, likeliest first.
+fn state_dirs() -> Vec<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+    [set("MEDIATOR_STATE_DIR"), home.map(|home| home.join("mediator")), Some("/var/lib/mediator".into())]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_host_gets_the_token_that_is_found() {
+        for here in ["localhost", "127.0.0.1", "127.8.8.8", "[::1]", "::1"] {
+            assert!(is_loopback(here), "{here}");
+        }
+        for elsewhere in ["10.0.0.1", "localhost.example", "127.example", "0.0.0.0", "[::]"] {
+            assert!(!is_loopback(elsewhere), "{elsewhere}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `explain`: why a Run waits, why a node is or is not lendable, in sentences.
+
+use proto::v1::{ExplainRequest, ExplainResponse, RoleExplanation, explain_request::Subject};
+use shared::{NodeId, RunId};
+
+use super::{
+    client::Client,
+    exit::{Exit, Failure, Outcome},
+    output::{Format, Io, clean},
+};
+
+pub(crate) async fn explain(
+    client: &Client,
+    io: &mut Io,
+    format: Format,
+    run: Option<RunId>,
+    node: Option<NodeId>,
+) -> Outcome {
+    let (subject, name) = match (run, node) {
+        (Some(run), None) => (Subject::RunId(run.to_string()), format!("Run {run}")),
+        (None, Some(node)) => (Subject::NodeId(node.to_string()), format!("node {node}")),
+        (Some(_), Some(_)) | (None, None) => return Err(Failure::refused("give either RUN or --node NODE")),
+    };
+    let request = ExplainRequest { subject: Some(subject) };
+    let answer = client.call(&format!("cannot explain {name}"), client.runs().explain(request)).await?;
+    match format {
+        Format::Json => io.json(&answer)?,
+        Format::Jsonl => io.json_line(&answer)?,
+        Format::Table => sentences(&answer).iter().try_for_each(|sentence| io.line(sentence))?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn sentences(answer: &ExplainResponse) -> Vec<String> {
+    let mut text = vec![clean(&answer.summary)];
+    match answer.place {
+        Some(1) => text.push("It is next in line.".into()),
+        Some(place) => text.push(format!("It is number {place} in line.")),
+        None => {}
+    }
+    for role in &answer.roles {
+        text.extend(about(role));
+    }
+    if !answer.wakes.is_empty() {
+        text.push("It is looked at again when".into());
+        text.extend(answer.wakes.iter().map(|wake| format!("  - {}", clean(wake_up(wake)))));
+    }
+    text.extend(answer.reasons.iter().map(|reason| format!("  - {}", clean(reason))));
+    text
+}
+
+fn about(role: &RoleExplanation) -> Vec<String> {
+    let mut text = vec![format!(
+        "Role {} wants {}. {}: {} busy, {} draining, {} free.",
+        clean(&role.r#as),
+        nodes(role.wanted),
+        match role.live {
+            0 => "No live node satisfies it".to_owned(),
+            1 => "1 live node satisfies it".to_owned(),
+            live => format!("{live} live nodes satisfy it"),
+        },
+        role.busy,
+        role.draining,
+        role.free
+    )];
+    if role.live == 0 {
+        text = vec![format!("Role {} wants {}. No live node satisfies it.", clean(&role.r#as), nodes(role.wanted))];
+    }
+    text.extend(role.lacking.iter().map(|lack| format!("  - {}", clean(lack))));
+    let held = role.holders.iter();
+    text.extend(held.map(|holder| format!("  - {} is held by Run {}", clean(&holder.node), clean(&holder.run_id))));
+    text
+}
+
+fn nodes(count: u32) -> String {
+    if count == 1 { "1 node".into() } else { format!("{count} nodes") }
+}
+
+/// The wake points by their names on the wire, as what happens.
+fn wake_up(name: &str) -> &str {
+    match name {
+        "RunSettled" => "a Run that holds a node ends (RunSettled)",
+        "RunCancelled" => "a Run that holds a node is cancelled or closed at a boundary (RunCancelled)",
+        "LeaseExpired" => "the lease of a silent node expires (LeaseExpired)",
+        "NodeRestarted" => "a node restarts (NodeRestarted)",
+        "PartialRelease" => "a running Run gives a node back (PartialRelease)",
+        "AdvertOpened" => "a node opens: its drain is lifted, or it comes (back) with what is wanted (AdvertOpened)",
+        other => other,
+    }
+}

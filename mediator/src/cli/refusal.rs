@@ -1,0 +1,134 @@
+//! What the mediator said no with: a gRPC status becomes a [`Failure`] with its cause and what to do.
+
+use std::error::Error;
+
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use super::exit::{Exit, Failure};
+
+/// Nothing was heard from the mediator, so the same request may be sent again.
+pub(crate) fn is_unreachable(status: &Status) -> bool {
+    matches!(status.code(), Code::Unavailable | Code::Unknown) || broke(status)
+}
+
+/// The mediator has decided: asking again gives the same answer.
+pub(crate) fn is_final(status: &Status) -> bool {
+    matches!(
+        status.code(),
+        Code::InvalidArgument
+            | Code::NotFound
+            | Code::AlreadyExists
+            | Code::PermissionDenied
+            | Code::ResourceExhausted
+            | Code::FailedPrecondition
+            | Code::OutOfRange
+            | Code::Unimplemented
+            | Code::Unauthenticated
+    )
+}
+
+/// No connection was made, so the request has not left this program.
+pub(crate) fn never_connected(status: &Status) -> bool {
+    let mut error: Option<&(dyn Error + 'static)> = status.source();
+    while let Some(current) = error {
+        if current.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        error = current.source();
+    }
+    false
+}
+
+/// A connection that broke off in the middle is reported as INTERNAL or CANCELLED with the transport's error behind it.
+fn broke(status: &Status) -> bool {
+    matches!(status.code(), Code::Internal | Code::Cancelled) && status.source().is_some()
+}
+
+/// Turns a status into a failure. `what` is the sentence "cannot …" without its cause.
+pub(crate) fn failure(url: &str, what: &str, status: &Status) -> Failure {
+    let details = status.get_error_details();
+    let info = details.error_info();
+    let reason = info.map_or("", |info| info.reason.as_str());
+    if is_unreachable(status) && info.is_none() {
+        return unreachable(url, &cause(status));
+    }
+    let message = match details.bad_request() {
+        Some(bad) if !bad.field_violations.is_empty() => bad
+            .field_violations
+            .iter()
+            .map(|violation| match violation.field.as_str() {
+                "" => violation.description.clone(),
+                field => format!("{field}: {}", violation.description),
+            })
+            .collect::<Vec<_>>()
+            .join("\n"),
+        _ => status.message().to_owned(),
+    };
+    let message = if message.is_empty() { format!("{what}: {}", status.code()) } else { format!("{what}: {message}") };
+    let exit = match status.code() {
+        Code::Ok => Exit::Ok,
+        Code::DeadlineExceeded => Exit::Timeout,
+        Code::Unavailable
+        | Code::Unknown
+        | Code::Internal
+        | Code::DataLoss
+        | Code::Aborted
+        | Code::Cancelled
+        | Code::Unimplemented => Exit::Unreachable,
+        Code::InvalidArgument
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::ResourceExhausted
+        | Code::FailedPrecondition
+        | Code::OutOfRange
+        | Code::Unauthenticated => Exit::Refused,
+    };
+    let failure = Failure::new(exit, message);
+    match advice(reason, status.code()) {
+        Some(advice) => failure.advise(advice),
+        None => failure,
+    }
+}
+
+/// Nobody answers at this address.
+pub(crate) fn unreachable(url: &str, cause: &str) -> Failure {
+    Failure::new(Exit::Unreachable, format!("cannot reach {url}: {cause}")).advise(
+        "Is `mediator serve` running? Another address is given with --mediator URL or MEDIATOR_URL; a server with TLS \
+         needs https:// and --ca FILE.",
+    )
+}
+
+/// The innermost error says what happened ("Connection refused"), the outer ones only that something did.
+pub(crate) fn cause(status: &Status) -> String {
+    let mut innermost: Option<&(dyn Error + 'static)> = status.source();
+    while let Some(deeper) = innermost.and_then(Error::source) {
+        innermost = Some(deeper);
+    }
+    match innermost {
+        Some(error) => error.to_string(),
+        None if status.message().is_empty() => status.code().to_string(),
+        None => status.message().to_owned(),
+    }
+}
+
+fn advice(reason: &str, code: Code) -> Option<&'static str> {
+    Some(match (reason, code) {
+        ("UNAUTHENTICATED", _) | (_, Code::Unauthenticated) => {
+            "Give a token with --token-file FILE or MEDIATOR_TOKEN; `mediator token create` makes one on the mediator's \
+             host."
+        }
+        ("WRONG_ROLE", _) | (_, Code::PermissionDenied) => {
+            "Use a token of another role: submitter submits and cancels, observer looks, admin may both."
+        }
+        ("RUN_EXISTS", _) => {
+            "Give another --run-id, or leave it out and a fresh one is drawn; `mediator show RUN` shows the stored Run."
+        }
+        ("NOT_FOUND", _) => "`mediator runs` and `mediator nodes` list what there is.",
+        ("STORE_UNAVAILABLE", _) => "The same command with the same run id may be sent again; see the mediator's log.",
+        ("INTERNAL", _) => "This is a fault of the mediator; its log says more.",
+        (_, Code::Unimplemented) => "The mediator at this address does not know this call: is it of another version?",
+        _ => return None,
+    })
+}

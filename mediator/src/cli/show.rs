@@ -1,0 +1,145 @@
+//! `show`: one Run on one page.
+
+use proto::v1::{GetRunRequest, RunDetail, RunView, StepView};
+use shared::{RunId, Timestamp};
+
+use super::{
+    age::{between, length, short},
+    client::Client,
+    exit::{Exit, Outcome},
+    follow,
+    output::{Format, Io, clean, cut},
+    runs, submit,
+    table::{self, or_dash},
+};
+
+pub(crate) async fn get(client: &Client, run: &RunId) -> Outcome<RunDetail> {
+    let request = GetRunRequest { run_id: run.to_string() };
+    client.call(&format!("cannot show Run {run}"), client.runs().get_run(request)).await
+}
+
+pub(crate) async fn show(client: &Client, io: &mut Io, format: Format, run: &RunId) -> Outcome {
+    let detail = get(client, run).await?;
+    match format {
+        Format::Json => io.json(&detail)?,
+        Format::Jsonl => io.json_line(&detail)?,
+        Format::Table => page(io, &detail)?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn page(io: &mut Io, detail: &RunDetail) -> Outcome<()> {
+    let run = follow::view(detail)?;
+    for (name, value) in facts(detail, run) {
+        io.line(format_args!("{name:<9} {value}"))?;
+    }
+    if !detail.steps.is_empty() {
+        let table = step_table(detail, io.colour);
+        io.line("")?;
+        io.line(table.trim_fmt())?;
+    }
+    // Tables cut long texts; here the whole of what a step said stands.
+    for step in detail.steps.iter().filter(|step| step.message.as_deref().is_some_and(|text| !text.is_empty())) {
+        let text = step.message.as_deref().unwrap_or_default();
+        io.line(format_args!("\nstep {}: {}", clean(&step.id), super::output::clean_lines(text)))?;
+    }
+    if !detail.findings.is_empty() {
+        io.line("\nConditions")?;
+        for finding in &detail.findings {
+            io.line(format_args!("  {:<8} {}", clean(&finding.outcome), clean(&finding.condition)))?;
+        }
+    }
+    let id = clean(&run.run_id);
+    let waits = run.state == "QUEUED";
+    io.line("")?;
+    if waits {
+        io.line(format_args!("Why it waits: mediator explain {id}"))?;
+    } else if run.reject.is_none() {
+        io.line(format_args!("Logs:   mediator logs {id} [STEP]"))?;
+    }
+    if detail.sealed_at.is_some() {
+        io.line(format_args!("Record: mediator record {id}"))?;
+    } else if !follow::has_ended(run) {
+        io.line(format_args!("Follow: mediator watch {id}"))?;
+    }
+    Ok(())
+}
+
+fn facts(detail: &RunDetail, run: &RunView) -> Vec<(&'static str, String)> {
+    let now = detail.observed_at;
+    let at = |ms| format!("{} ({} ago)", Timestamp::from_millis(ms), short(between(ms, now)));
+    let mut facts = vec![("Run", clean(&run.run_id)), ("State", clean(&run.state))];
+    if let Some(verdict) = &run.verdict {
+        facts.push(("Verdict", clean(&runs::cause(verdict))));
+    }
+    if let Some(reject) = &run.reject {
+        facts.push(("Rejected", clean(&submit::reason(reject))));
+    }
+    if let Some(work) = &run.work_id {
+        facts.push(("Work", clean(work)));
+    }
+    if !run.assigned.is_empty() {
+        facts.push(("Nodes", clean(&submit::assigned(&run.assigned))));
+    }
+    facts.push(("Created", at(run.created_at)));
+    if let Some(end) = run.ended_at {
+        facts.push(("Ended", format!("{}, took {}", at(end), length(between(run.created_at, end)))));
+    }
+    if let Some(sealed) = detail.sealed_at {
+        facts.push(("Sealed", at(sealed)));
+    }
+    facts
+}
+
+fn step_table(detail: &RunDetail, colour: bool) -> comfy_table::Table {
+    let heads = ["#", "STEP", "STATE", "CHOSEN", "NODE", "ATTEMPT", "RESULT", "TOOK", "NEEDS", "PRODUCED"];
+    let mut table = table::new(&heads, colour);
+    for step in &detail.steps {
+        table.add_row(vec![
+            step.seq.to_string().into(),
+            clean(&step.id).into(),
+            table::state(clean(&step.state)),
+            chosen(step).into(),
+            or_dash(clean(step.node.as_deref().unwrap_or_default())).into(),
+            // 0 means that it has not run.
+            if step.attempt == 0 { "-".into() } else { step.attempt.to_string().into() },
+            or_dash(cut(&result(step), 48)).into(),
+            took(step, detail.observed_at).into(),
+            or_dash(cut(&step.needs.join(" "), 32)).into(),
+            or_dash(cut(&step.produced.join(" "), 40)).into(),
+        ]);
+    }
+    table
+}
+
+/// SKIPPED alone does not tell a step that no fork picked from one that was picked and then fell out of reach.
+fn chosen(step: &StepView) -> &'static str {
+    match (step.chosen, step.state.as_str()) {
+        (true, _) => "yes",
+        (false, "SKIPPED") => "no",
+        (false, _) => "-",
+    }
+}
+
+/// "exit 2", "timeout: killed after 10m".
+pub(crate) fn result(step: &StepView) -> String {
+    let mut parts = Vec::new();
+    if let Some(code) = step.exit_code {
+        parts.push(format!("exit {code}"));
+    }
+    if let Some(reason) = step.reason.as_deref().filter(|reason| !reason.is_empty()) {
+        parts.push(reason.to_owned());
+    }
+    if let Some(message) = step.message.as_deref().filter(|message| !message.is_empty()) {
+        parts.push(message.to_owned());
+    }
+    parts.join(": ")
+}
+
+fn took(step: &StepView, now: i64) -> String {
+    match (step.started_at, step.ended_at) {
+        (Some(start), Some(end)) => length(between(start, end)),
+        (Some(start), None) => format!("{} so far", length(between(start, now))),
+        (None, _) => "-".into(),
+    }
+}

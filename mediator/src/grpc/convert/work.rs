@@ -1,0 +1,51 @@
+//! What a work stream carries, as wire messages. The only place where a nonce is revealed, to its node.
+
+use std::collections::BTreeMap;
+
+use proto::v1::{self, work_item::Item};
+use shared::domain::ClaimedStep;
+
+use super::to_wire::size;
+use crate::service::{
+    claim::{Input, Work},
+    hub::Signal,
+};
+
+/// One message of a work stream.
+#[must_use]
+pub fn work(work: Work) -> v1::WorkItem {
+    let item = match work {
+        Work::Opened(stream) => Item::Opened(v1::WorkOpened { stream: stream.to_string() }),
+        Work::Step(claimed, inputs) => Item::Step(step(&claimed, inputs)),
+        Work::Signal(Signal::Stop { run, nonce, rev }) => {
+            Item::Stop(v1::StopRun { run_id: run.to_string(), nonce: nonce.reveal(), rev })
+        }
+        Work::Signal(Signal::AdvertNow | Signal::Work) => Item::AdvertNow(v1::AdvertNow {}),
+    };
+    v1::WorkItem { item: Some(item) }
+}
+
+fn step(claimed: &ClaimedStep, inputs: Vec<Input>) -> v1::Step {
+    let spec = claimed.contract.steps.get(claimed.seq as usize);
+    let mut env: BTreeMap<String, String> = claimed.contract.env.clone();
+    env.extend(spec.map(|spec| spec.env.clone()).unwrap_or_default());
+    v1::Step {
+        run_id: claimed.run.to_string(),
+        seq: claimed.seq,
+        step_id: claimed.name.to_string(),
+        attempt: claimed.attempt,
+        round: claimed.round,
+        nonce: claimed.nonce.reveal(),
+        rev: claimed.rev,
+        argv: spec.and_then(|spec| spec.run.clone()).unwrap_or_default(),
+        env,
+        timeout_ms: spec.and_then(|spec| spec.timeout).map_or(0, |timeout| size(timeout.millis())),
+        inputs: inputs
+            .into_iter()
+            .map(|Input { path, sha256, size: bytes }| v1::InputFile { path, sha256, size: size(bytes) })
+            .collect(),
+        out: spec.map(|spec| spec.out.clone()).unwrap_or_default(),
+        work_id: claimed.work_id.as_ref().map(ToString::to_string).unwrap_or_default(),
+        first_on_node: claimed.first_on_node,
+    }
+}

@@ -1,0 +1,129 @@
+//! One node's work stream: opened, then fed with what is claimed for it.
+
+use shared::{
+    NodeId, StreamId,
+    domain::{Claim, ClaimedStep, OpenWork, Speaker},
+};
+use tokio::sync::mpsc;
+
+use super::{
+    Services,
+    hub::{Hub, Signal},
+};
+use crate::{error::Error, store::ArtifactRow};
+
+/// What a stream carries.
+#[derive(Debug)]
+pub enum Work {
+    /// The stream is the node's one stream now.
+    Opened(StreamId),
+    /// A step to execute, with the files to lay out.
+    Step(Box<ClaimedStep>, Vec<Input>),
+    /// A signal to pass on.
+    Signal(Signal),
+}
+
+/// One file to lay out in `$IN`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// Where, below `$IN`.
+    pub path: String,
+    /// What.
+    pub sha256: String,
+    /// How long, in bytes.
+    pub size: u64,
+}
+
+/// An open work stream. Dropping it closes it.
+pub struct WorkStream {
+    services: Services,
+    who: Speaker,
+    stream: StreamId,
+    signals: mpsc::Receiver<Signal>,
+    opened: bool,
+    look: bool,
+}
+
+impl Services {
+    /// Makes this the node's one work stream.
+    ///
+    /// # Errors
+    /// The speaker is not the rightful one; a store that is not available.
+    pub async fn open_work(&self, who: Speaker) -> Result<WorkStream, Error> {
+        let stream = self.writer.apply(OpenWork { who: who.clone() }).await?;
+        let signals = self.hub.open(&who.node, &stream);
+        // From here on this stream speaks only as itself: once a newer one is stored, its claims are refused.
+        let who = Speaker { streams: vec![stream.clone()], ..who };
+        Ok(WorkStream { services: self.clone(), who, stream, signals, opened: false, look: true })
+    }
+}
+
+impl WorkStream {
+    /// The next thing to send; `None` when the stream has been replaced or the mediator stops.
+    ///
+    /// # Errors
+    /// The speaker is no longer the rightful one; a store that is not available.
+    pub async fn next(&mut self) -> Result<Option<Work>, Error> {
+        if !std::mem::replace(&mut self.opened, true) {
+            return Ok(Some(Work::Opened(self.stream.clone())));
+        }
+        loop {
+            if std::mem::take(&mut self.look)
+                && let Some(step) = self.services.writer.apply(Claim { who: self.who.clone() }).await?
+            {
+                let inputs = self.services.inputs(&step).await?;
+                return Ok(Some(Work::Step(Box::new(step), inputs)));
+            }
+            match self.signals.recv().await {
+                None => return Ok(None),
+                Some(Signal::Work) => self.look = true,
+                Some(signal) => return Ok(Some(Work::Signal(signal))),
+            }
+        }
+    }
+}
+
+impl Drop for WorkStream {
+    fn drop(&mut self) {
+        let (hub, node): (&Hub, &NodeId) = (&self.services.hub, &self.who.node);
+        hub.close(node, &self.stream);
+    }
+}
+
+impl Services {
+    /// The files behind a step's inputs: each name stands for a file or for everything below a folder.
+    async fn inputs(&self, step: &ClaimedStep) -> Result<Vec<Input>, Error> {
+        if step.inputs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = self.store.read().await?.artifacts(&step.run).await?;
+        let mut files = Vec::new();
+        for wanted in &step.inputs {
+            let of_attempt = |row: &&ArtifactRow| row.seq == wanted.seq && row.attempt == wanted.attempt;
+            for row in rows.iter().filter(of_attempt) {
+                if let Some(rest) = below(&row.name, &wanted.name) {
+                    let path = format!("{}{rest}", wanted.path);
+                    files.push(Input { path, sha256: row.sha256.clone(), size: row.size });
+                }
+            }
+        }
+        Ok(files)
+    }
+}
+
+/// What follows `name` in `file`: nothing when it is that file, `/…` when it lies below it.
+pub(super) fn below<'a>(file: &'a str, name: &str) -> Option<&'a str> {
+    file.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::below;
+
+    #[test]
+    fn a_name_stands_for_a_file_or_a_folder() {
+        assert_eq!(below("dist/a/b", "dist"), Some("/a/b"));
+        assert_eq!(below("dist", "dist"), Some(""));
+        assert_eq!(below("distant", "dist"), None);
+    }
+}

@@ -1,0 +1,120 @@
+//! The work streams that are open on this mediator, and how to wake them.
+//!
+//! A signal is an edge and may be lost with its stream; the truth is in the store: a stream claims what there
+//! is when it opens, and every advert says which leases hold.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use shared::{NodeId, Nonce, RunId, StreamId};
+use tokio::sync::mpsc;
+
+/// Signals that wait for a slow stream. More are dropped: the ones that wait say the same.
+const WAITING: usize = 32;
+
+/// What a stream is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Signal {
+    /// There may be something to claim.
+    Work,
+    /// A lease has gone.
+    Stop {
+        /// The Run that held it.
+        run: RunId,
+        /// Which lease.
+        nonce: Nonce,
+        /// The node's rev when it went.
+        rev: i64,
+    },
+    /// Send an advert now.
+    AdvertNow,
+}
+
+/// Open streams by node. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Hub(Arc<Mutex<HashMap<NodeId, Open>>>);
+
+#[derive(Debug)]
+struct Open {
+    stream: StreamId,
+    signals: mpsc::Sender<Signal>,
+}
+
+impl Hub {
+    /// Registers a stream. The one before it on this node ends, because its sender is dropped here.
+    #[must_use]
+    pub fn open(&self, node: &NodeId, stream: &StreamId) -> mpsc::Receiver<Signal> {
+        let (signals, receive) = mpsc::channel(WAITING);
+        self.streams().insert(node.clone(), Open { stream: stream.clone(), signals });
+        receive
+    }
+
+    /// Forgets a stream, unless a newer one has taken its place.
+    pub fn close(&self, node: &NodeId, stream: &StreamId) {
+        let mut streams = self.streams();
+        if streams.get(node).is_some_and(|open| open.stream == *stream) {
+            streams.remove(node);
+        }
+    }
+
+    /// Wakes a node's stream, if it is open here.
+    pub fn signal(&self, node: &NodeId, signal: Signal) {
+        if let Some(open) = self.streams().get(node) {
+            // A full channel has signals of the same kind in it already.
+            drop(open.signals.try_send(signal));
+        }
+    }
+
+    /// Asks every agent for an advert.
+    pub fn ask_all_for_adverts(&self) {
+        for open in self.streams().values() {
+            drop(open.signals.try_send(Signal::AdvertNow));
+        }
+    }
+
+    /// Ends every stream: at shutdown, so that the server can stop.
+    pub fn close_all(&self) {
+        self.streams().clear();
+    }
+
+    /// How many are open.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.streams().len()
+    }
+
+    /// None is open.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.streams().is_empty()
+    }
+
+    fn streams(&self) -> std::sync::MutexGuard<'_, HashMap<NodeId, Open>> {
+        // Nothing panics while it is held, and a map of senders is sound whatever happened.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(stream: &str) -> (NodeId, StreamId) {
+        (NodeId::new("n1").unwrap(), StreamId::new(stream).unwrap())
+    }
+
+    #[test]
+    fn the_newest_stream_wins_and_an_old_one_cannot_close_it() {
+        let hub = Hub::default();
+        let (node, first) = ids("a");
+        let (_, second) = ids("b");
+        let mut old = hub.open(&node, &first);
+        let mut new = hub.open(&node, &second);
+        hub.close(&node, &first);
+        hub.signal(&node, Signal::Work);
+        assert_eq!(old.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
+        assert_eq!(new.try_recv(), Ok(Signal::Work));
+    }
+}

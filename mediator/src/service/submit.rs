@@ -1,0 +1,58 @@
+//! Submit a contract: enqueue and scan.
+
+use std::sync::Arc;
+
+use shared::{
+    Principal, RunId,
+    contract::{self, Contract},
+    domain::{Shape, Submit, Submitted},
+};
+
+use super::Services;
+use crate::{clock, error::Error};
+
+/// A contract as it came in.
+#[derive(Debug, Clone)]
+pub struct SubmitCommand {
+    /// YAML or JSON.
+    pub contract_text: Vec<u8>,
+    /// Wins over the contract's own run id.
+    pub run_id: Option<String>,
+    /// Who submits.
+    pub principal: Principal,
+}
+
+impl Services {
+    /// Enqueues and scans in one transaction.
+    ///
+    /// # Errors
+    /// A contract that does not parse, a run id that is taken, a store that is not available.
+    pub async fn submit(&self, command: SubmitCommand) -> Result<Submitted, Error> {
+        let contract = parse(command.contract_text).await?;
+        let run = match (command.run_id, &contract.run_id) {
+            (None, Some(run)) => run.clone(),
+            (id, _) => {
+                let id = id.unwrap_or_else(clock::fresh_run_id);
+                RunId::new(&id).map_err(|error| Error::invalid("run_id", error.to_string()))?
+            }
+        };
+        let submit = Submit {
+            run,
+            principal: command.principal,
+            contract_hash: contract::contract_hash(&contract).into(),
+            shape: Shape::new(&contract.requires),
+            contract: Arc::new(contract),
+        };
+        self.writer.apply(submit).await
+    }
+}
+
+/// Parsing up to a mebibyte is work for a thread that may be busy.
+async fn parse(text: Vec<u8>) -> Result<Contract, Error> {
+    const SMALL: usize = 16 * 1024;
+    if text.len() <= SMALL {
+        return Ok(contract::parse(&text)?);
+    }
+    let parsed = tokio::task::spawn_blocking(move || contract::parse(&text)).await;
+    Ok(parsed.map_err(|_| Error::Stopping)??)
+}

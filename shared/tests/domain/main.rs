@@ -1,0 +1,11 @@
+//! The fleet's rules, through the commands that the mediator applies, with every invariant held after each.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod drain;
+mod fencing;
+mod forks;
+mod matching;
+mod property;
+mod states;
+mod wakes;
+mod world;
