@@ -11,6 +11,7 @@ use super::{
     run_args,
 };
 
+mod admin;
 mod contracts;
 mod errors;
 mod fake;
