@@ -78,8 +78,8 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     tasks.spawn(every(config.sweep_interval, stop.clone(), services.clone(), sweep));
     tasks.spawn(seal::run(services.clone(), wake_sealer, stop.clone()));
 
+    let message_bytes = usize::try_from(config.limits.message_bytes).unwrap_or(usize::MAX);
     let (health, _) = tonic_health::server::health_reporter();
-    let message_bytes = usize::try_from(config.limits.message_bytes)?;
     let routes = grpc::routes(&services, Pages { services: services.clone(), metrics }, &health, message_bytes)?;
     drop(services);
     tracing::info!(listen = %config.listen, tls = tls.is_some(), state_dir = %config.state_dir.display(), "serving");
@@ -115,8 +115,9 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
 /// # Errors
 /// A filter that does not parse.
 pub fn init_logging(config: &Config) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&config.log.filter)
-        .with_context(|| format!("log.filter {:?} is not a filter; write for example info,mediator=debug", config.log.filter))?;
+    let filter = tracing_subscriber::EnvFilter::try_new(&config.log.filter).with_context(|| {
+        format!("log.filter {:?} is not a filter; write for example info,mediator=debug", config.log.filter)
+    })?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match config.log.format {
         LogFormat::Text => log.init(),
@@ -168,5 +169,5 @@ async fn sweep(services: Services) {
 
 fn unavailable(what: &str, error: &Error) {
     tracing::warn!(reason = error.kind().reason(), "{what}");
-    error.log();
+    error.note();
 }

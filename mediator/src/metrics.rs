@@ -75,11 +75,9 @@ pub fn promoted(wake: Wake) {
 /// A peer was told that something failed. Called where the answer is made, and nowhere else.
 pub fn refused(kind: Kind) {
     metrics::counter!(REFUSALS, "reason" => kind.reason()).increment(1);
-}
-
-/// A late write of a node was refused.
-pub fn stale_write() {
-    metrics::counter!(STALE_WRITES).increment(1);
+    if kind == Kind::Stale {
+        metrics::counter!(STALE_WRITES).increment(1);
+    }
 }
 
 /// An advert came in.
@@ -120,7 +118,7 @@ mod tests {
         let text = metrics::with_local_recorder(&recorder, || {
             describe();
             promoted(Wake::RunSettled);
-            stale_write();
+            refused(Kind::Stale);
             refused(Kind::NotFound);
             group(3, std::time::Duration::from_millis(4));
             recorder.handle().render()

@@ -2,7 +2,11 @@
 
 use std::process::Command;
 
-use tests::{Agent, AgentOptions, Engine, Mediator, mediator::{run, step_of}, on_both_engines, wait_until};
+use tests::{
+    Agent, AgentOptions, Engine, Mediator,
+    mediator::{run, step_of},
+    on_both_engines, wait_until,
+};
 
 use crate::gate::{Gate, on_builder};
 

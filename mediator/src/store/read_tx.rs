@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use shared::{
-    contract::Contract,
     RunId, Timestamp,
+    contract::Contract,
     domain::{Fleet, Lease, Node, Run},
 };
 

@@ -101,8 +101,7 @@ async fn a_group_costs_what_one_costs(bed: Bed) {
     assert_eq!(seen.take(), granted);
 
     // Two claims and their reports on each node, which end the Runs; they are in memory.
-    let work: Vec<Op> =
-        (0..4).flat_map(|node| [Op::Claim { node }, Op::Report { node, exit: 0, pick: 0 }]).collect();
+    let work: Vec<Op> = (0..4).flat_map(|node| [Op::Claim { node }, Op::Report { node, exit: 0, pick: 0 }]).collect();
     let work = [work.clone(), work].concat();
     group(&bed, &mut world, &mut fleet, &work).await;
     let worked = with(&[

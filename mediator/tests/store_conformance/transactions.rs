@@ -141,13 +141,8 @@ async fn what_looks_expired_is_read_again(bed: Bed) {
     let (mut row, holder) = (node("n"), run("r", 1));
     row.expires_at = now;
     let id = row.id.clone();
-    let lease = Lease {
-        node: id.clone(),
-        run: holder.id.clone(),
-        nonce: Nonce::from_bits(1),
-        granted_at: now,
-        not_after: now,
-    };
+    let lease =
+        Lease { node: id.clone(), run: holder.id.clone(), nonce: Nonce::from_bits(1), granted_at: now, not_after: now };
     fleet.load_node(row);
     fleet.load_lease(&id, Some(lease));
     fleet.runs.insert(holder.id.clone(), holder);
