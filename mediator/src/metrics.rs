@@ -23,7 +23,7 @@ pub const NODES: &str = "mediator_nodes";
 pub const STALE_WRITES: &str = "mediator_stale_writes_total";
 /// Counter, label `reason`: failures told to peers, by the stable reason.
 pub const REFUSALS: &str = "mediator_refusals_total";
-/// Counter, label `path`: adverts, by how they were taken.
+/// Counter: adverts.
 pub const ADVERTS: &str = "mediator_adverts_total";
 /// Histogram: requests in one commit of the fleet writer.
 pub const GROUP_SIZE: &str = "mediator_writer_group_size";

@@ -67,7 +67,7 @@ pub fn routes(
     };
     let runs = RunServiceServer::new(run::Runs(services.clone())).max_decoding_message_size(message_bytes);
     let fleet = FleetServiceServer::new(fleet::Fleet(services.clone()));
-    let node = NodeServiceServer::new(node::Node(services.clone()));
+    let node = NodeServiceServer::new(node::Node(services.clone())).max_decoding_message_size(message_bytes);
     let grpc = Routes::new(runs)
         .add_service(fleet)
         .add_service(node)

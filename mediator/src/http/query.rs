@@ -27,10 +27,8 @@ impl Parameters {
                     format!("this page takes {}", known.join(", "))
                 };
                 problems.push(Violation::new(shown, format!("is not a parameter; {instead}")));
-            } else if values.contains_key(&name) {
+            } else if values.insert(name.clone(), value).is_some() {
                 problems.push(Violation::new(name, "is given twice; give it once"));
-            } else {
-                values.insert(name, value);
             }
         }
         Self { values, problems }

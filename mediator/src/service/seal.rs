@@ -26,7 +26,7 @@ pub async fn run(services: Services, wake: Arc<Notify>, stop: CancellationToken)
             Ok(failed) => failed,
             Err(error) => {
                 tracing::warn!("cannot look for runs to seal");
-                error.note();
+                error.log();
                 true
             }
         };
@@ -46,7 +46,7 @@ impl Services {
             if let Err(error) = self.seal(&run).await {
                 failed = true;
                 tracing::error!(run_id = %run, "cannot seal a record");
-                error.note();
+                error.log();
             }
         }
         Ok(failed)
