@@ -50,7 +50,7 @@ pub(super) async fn migrate(engine: &Engine) -> Result<(), StoreError> {
     loop {
         let mut tx = engine.begin_fleet().await?;
         let applied = applied(&mut tx).await?;
-        let Some(next) = MIGRATIONS.get(applied) else { return Ok(()) };
+        let Some(next) = MIGRATIONS.get(applied) else { return tx.commit("migrations.commit").await };
         if applied == 0 {
             tx.execute(&CREATE_TABLE, &[]).await.map_err(|error| failed(next, error))?;
         }

@@ -1,7 +1,6 @@
 //! One conformance list for both engines: each case is a test on SQLite and a test on PostgreSQL, each on a
 //! fresh database.
 
-#![expect(missing_docs, reason = "tests")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 /// Each case becomes `sqlite::CASE` and `postgres::CASE` in the module that lists it.
@@ -16,6 +15,14 @@ macro_rules! on_both_engines {
     };
 }
 
+mod bad_rows;
+mod fences;
+mod migrations;
 mod model;
+mod outages;
+mod paging;
+mod round_trips;
+mod statements;
 mod support;
+mod transactions;
 mod world;

@@ -1,34 +1,36 @@
 //! A fresh database of either engine.
 
+use std::sync::Arc;
+
 use mediator::{clock::Clock, store::Store};
 use shared::{Timestamp, domain::Fleet};
 
 /// When a test begins.
-pub const START: Timestamp = Timestamp::from_millis(1_750_000_000_000);
+pub(crate) const START: Timestamp = Timestamp::from_millis(1_750_000_000_000);
 
 enum Base {
     Sqlite(tempfile::TempDir),
-    Postgres(tests::postgres::Database),
+    Postgres(Arc<tests::postgres::Database>),
 }
 
 /// A fresh database, with a store on it.
-pub struct Bed {
-    pub store: Store,
-    pub clock: Clock,
-    pub url: String,
+pub(crate) struct Bed {
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    pub(crate) url: String,
     base: Base,
 }
 
 impl Bed {
-    pub async fn sqlite() -> Self {
+    pub(crate) async fn sqlite() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", dir.path().join("mediator.db").display());
         Self::on(url, Base::Sqlite(dir)).await
     }
 
-    pub async fn postgres() -> Self {
+    pub(crate) async fn postgres() -> Self {
         let database = tests::postgres::Database::fresh().unwrap_or_else(|error| panic!("{error:#}"));
-        Self::on(database.url(), Base::Postgres(database)).await
+        Self::on(database.url(), Base::Postgres(Arc::new(database))).await
     }
 
     async fn on(url: String, base: Base) -> Self {
@@ -37,19 +39,23 @@ impl Bed {
         Self { store, clock, url, base }
     }
 
-    pub fn is_sqlite(&self) -> bool {
+    pub(crate) fn is_sqlite(&self) -> bool {
         matches!(self.base, Base::Sqlite(_))
     }
 
     /// Another store on the same database, as another mediator would have it.
-    pub async fn second(&self) -> Store {
+    pub(crate) async fn second(&self) -> Store {
         Store::open(&self.url, self.clock.clone()).await.unwrap()
     }
 
     /// Does something to the tables behind the store's back. One row a line, columns separated by `|`.
-    pub async fn sql(&self, text: &str) -> String {
+    pub(crate) async fn sql(&self, text: &str) -> String {
         match &self.base {
-            Base::Postgres(database) => database.sql(text).unwrap(),
+            Base::Postgres(database) => {
+                // In a thread of its own: what the store does in the background goes on meanwhile.
+                let (database, text) = (database.clone(), text.to_owned());
+                tokio::task::spawn_blocking(move || database.sql(&text).unwrap()).await.unwrap()
+            }
             Base::Sqlite(dir) => {
                 use sqlx::{Connection, Row};
                 let path = dir.path().join("mediator.db");
@@ -66,7 +72,7 @@ impl Bed {
     }
 
     /// The fleet as a program that has just started sees it.
-    pub async fn fresh_fleet(&self) -> Fleet {
+    pub(crate) async fn fresh_fleet(&self) -> Fleet {
         let mut fleet = Fleet::default();
         let mut tx = self.second().await.begin_fleet().await.unwrap();
         tx.sync(&mut fleet).await.unwrap();

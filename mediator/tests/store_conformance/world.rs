@@ -12,7 +12,7 @@ use shared::{
     },
 };
 
-pub const SETTINGS: Settings = Settings { renew: Duration::from_secs(10), factor: 6, max_per_run: 3 };
+pub(crate) const SETTINGS: Settings = Settings { renew: Duration::from_secs(10), factor: 6, max_per_run: 3 };
 
 const CONTRACTS: [&str; 5] = [
     "{requires: [{as: a, capability: build}], steps: [{id: one, uses: a, run: [x]}]}",
@@ -29,7 +29,7 @@ const CONTRACTS: [&str; 5] = [
 
 /// One thing that happens. Numbers choose among what there is.
 #[derive(Debug, Clone)]
-pub enum Op {
+pub(crate) enum Op {
     Advert { node: u8, drain: Drain, stopping: bool, goodbye: bool, restart: bool, more: bool },
     Open { node: u8 },
     Submit { contract: u8 },
@@ -42,7 +42,7 @@ pub enum Op {
     Pass { secs: u8 },
 }
 
-pub fn ops() -> impl Strategy<Value = Op> {
+pub(crate) fn ops() -> impl Strategy<Value = Op> {
     let drain = prop_oneof![6 => Just(Drain::None), 1 => Just(Drain::Graceful), 1 => Just(Drain::AtBoundary)];
     let rarely = || prop::bool::weighted(0.1);
     prop_oneof![
@@ -62,16 +62,16 @@ pub fn ops() -> impl Strategy<Value = Op> {
 }
 
 /// What the outside of the fleet remembers.
-pub struct World {
-    pub now: Timestamp,
-    pub runs: Vec<(RunId, u8)>,
+pub(crate) struct World {
+    pub(crate) now: Timestamp,
+    pub(crate) runs: Vec<(RunId, u8)>,
     instances: BTreeMap<u8, u32>,
     advert_no: i64,
     ids: Counter,
     contracts: Vec<Arc<Contract>>,
 }
 
-pub struct Counter(u128);
+pub(crate) struct Counter(u128);
 
 impl Ids for Counter {
     fn nonce(&mut self) -> Nonce {
@@ -81,7 +81,7 @@ impl Ids for Counter {
 }
 
 /// Loads the Runs that a command touches before it is applied.
-pub trait Load {
+pub(crate) trait Load {
     async fn load(&mut self, fleet: &mut Fleet, touches: Touches, changes: &Changes);
 }
 
@@ -102,7 +102,7 @@ fn node_id(node: u8) -> NodeId {
 }
 
 impl World {
-    pub fn new(now: Timestamp) -> Self {
+    pub(crate) fn new(now: Timestamp) -> Self {
         let contracts = CONTRACTS.iter().map(|text| Arc::new(contract::parse(text.as_bytes()).unwrap())).collect();
         Self { now, runs: vec![], instances: BTreeMap::new(), advert_no: 0, ids: Counter(0), contracts }
     }
@@ -118,7 +118,7 @@ impl World {
     }
 
     /// Applies what happens. Refusals are fine; they change nothing.
-    pub async fn happen(&mut self, op: &Op, fleet: &mut Fleet, changes: &mut Changes, load: &mut impl Load) {
+    pub(crate) async fn happen(&mut self, op: &Op, fleet: &mut Fleet, changes: &mut Changes, load: &mut impl Load) {
         match *op {
             Op::Advert { node, drain, stopping, goodbye, restart, more } => {
                 let old = self.speaker(node);
@@ -243,7 +243,7 @@ impl World {
     }
 
     /// Loads what the command touches, then applies it.
-    pub async fn apply<D: Decide>(
+    pub(crate) async fn apply<D: Decide>(
         &mut self,
         command: &D,
         fleet: &mut Fleet,

@@ -16,6 +16,7 @@ mod decode;
 mod expand;
 mod parse;
 mod problem;
+mod role_ref;
 mod schema;
 mod tree;
 mod validate;
@@ -23,6 +24,7 @@ mod validate;
 pub use expand::{AGENT_NAMES, ExpandError, expand, is_env_name, resolve};
 pub use parse::{canonical_json, contract_hash, parse};
 pub use problem::{ContractError, Problem};
+pub use role_ref::RoleRef;
 pub use schema::{example, schema};
 
 /// Largest contract accepted, in bytes.
@@ -182,15 +184,6 @@ pub struct AtLeast {
 pub struct AnyOf {
     /// The values that will do.
     pub any: Vec<AttrValue>,
-}
-
-/// `ROLE` (its first node) or `ROLE[i]`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RoleRef {
-    /// The role.
-    pub role: RoleName,
-    /// Which of its nodes, from 0.
-    pub index: u32,
 }
 
 /// One step. Exactly one of `run`, `agent`, `acquire`, `ask` is set; [`Step::kind`] tells which.
@@ -407,8 +400,8 @@ impl Contract {
 
     /// Every step's position by its name. For more than one look-up.
     #[must_use]
-    pub fn index(&self) -> HashMap<&StepName, crate::Seq> {
-        self.steps.iter().map(|step| &step.id).zip(0..).collect()
+    pub fn index(&self) -> HashMap<&str, crate::Seq> {
+        self.steps.iter().map(|step| step.id.as_str()).zip(0..).collect()
     }
 
     /// For each step the positions of the steps it needs, defaults filled in. Names that are not there are left out.
@@ -426,54 +419,9 @@ impl Contract {
             .iter()
             .zip(0u32..)
             .map(|(step, at)| match &step.needs {
-                Some(names) => names.iter().filter_map(|name| index.get(name).copied()).collect(),
+                Some(names) => names.iter().filter_map(|name| index.get(name.as_str()).copied()).collect(),
                 None => forked_by.get(&step.id).copied().or_else(|| at.checked_sub(1)).into_iter().collect(),
             })
             .collect()
-    }
-}
-
-impl std::str::FromStr for RoleRef {
-    type Err = crate::BadId;
-    fn from_str(text: &str) -> Result<Self, crate::BadId> {
-        // Anything odd between the brackets is left to the role's own rule, which refuses brackets.
-        let (role, index) = match text.strip_suffix(']').and_then(|text| text.split_once('[')) {
-            Some((role, index)) if index.bytes().all(|b| b.is_ascii_digit()) => match index.parse() {
-                Ok(index) => (role, index),
-                Err(_) => (text, 0),
-            },
-            _ => (text, 0),
-        };
-        Ok(Self { role: RoleName::new(role)?, index })
-    }
-}
-
-impl std::fmt::Display for RoleRef {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.index {
-            0 => self.role.fmt(f),
-            index => write!(f, "{}[{index}]", self.role),
-        }
-    }
-}
-
-impl Serialize for RoleRef {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for RoleRef {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl JsonSchema for RoleRef {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "RoleRef".into()
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string", "description": "ROLE or ROLE[i]"})
     }
 }

@@ -3,6 +3,8 @@
 //! A step that is claimed already is handed out again to the same instance and to no other; the agent
 //! remembers what it has, so a step that is sent twice runs once.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::json;
 
 use super::fleet::Speaker;
@@ -138,36 +140,38 @@ fn item(run: &Run, step: &Step, nonce: Nonce, rev: i64) -> Option<ClaimedStep> {
 /// Resolves `in.from` against what earlier steps left.
 fn inputs(run: &Run, seq: Seq) -> Result<Vec<InputFile>, String> {
     let Some(input) = run.spec(seq).and_then(|spec| spec.input.as_ref()) else { return Ok(Vec::new()) };
-    let ancestors = ancestors(run, seq);
+    let steps = run.contract.index();
+    // Who left what, in the order of the steps. A claim may not cost inputs times outputs.
+    let mut left: HashMap<&str, Vec<&Step>> = HashMap::new();
+    for step in ancestors(run, seq).into_iter().filter_map(|seq| run.step(seq)) {
+        for file in &step.produced {
+            left.entry(file).or_default().push(step);
+        }
+    }
     let mut files = Vec::new();
     for wanted in &input.from {
-        let giving = |step: &&Step| match wanted.split_once('/') {
-            // `STEP/FILE` where STEP is one of ours; otherwise the slash is part of the file's own name.
-            Some((name, file)) if run.contract.steps.iter().any(|it| it.id.as_str() == name) => {
-                step.name.as_str() == name && step.produced.iter().any(|it| it == file)
-            }
-            _ => step.produced.contains(wanted),
-        };
-        let mut found = ancestors.iter().filter_map(|seq| run.step(*seq)).filter(giving).peekable();
+        // `STEP/FILE` where STEP is one of ours; otherwise the slash is part of the file's own name.
+        let of_step = wanted.split_once('/').filter(|(name, _)| steps.contains_key(*name));
+        let file = of_step.map_or(wanted.as_str(), |(_, file)| file);
+        let mut found = left
+            .get(file)
+            .into_iter()
+            .flatten()
+            .filter(|step| of_step.is_none_or(|(name, _)| step.name.as_str() == name))
+            .peekable();
         if found.peek().is_none() {
             return Err(format!("input {wanted} was not produced by any step before this one"));
         }
-        for step in found {
-            let name = match wanted.split_once('/') {
-                Some((of, file)) if of == step.name.as_str() && !step.produced.contains(wanted) => file,
-                _ => wanted,
-            };
-            files.push(InputFile {
-                seq: step.seq,
-                attempt: step.attempt,
-                name: name.to_owned(),
-                path: name.to_owned(),
-            });
-        }
+        files.extend(found.map(|step| InputFile {
+            seq: step.seq,
+            attempt: step.attempt,
+            name: file.to_owned(),
+            path: file.to_owned(),
+        }));
     }
     files.sort_by(|a, b| (&a.name, a.seq).cmp(&(&b.name, b.seq)));
     files.dedup();
-    let twice: Vec<String> =
+    let twice: HashSet<String> =
         files.windows(2).filter(|pair| pair[0].name == pair[1].name).map(|pair| pair[0].name.clone()).collect();
     for file in &mut files {
         if twice.contains(&file.name)

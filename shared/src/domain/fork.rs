@@ -8,9 +8,10 @@ use crate::{Seq, StepName, Timestamp};
 /// `chosen` says "picked at least once" and is never taken back here; `picked` is this fork's last decision.
 pub(super) fn decide(run: &mut Run, targets: &[StepName], pick: &StepName, now: Timestamp) -> Vec<Seq> {
     let contract = run.contract.clone();
+    let index = contract.index();
     let mut changed = Vec::new();
     for target in targets {
-        let Some((seq, _)) = contract.step(target) else { continue };
+        let Some(seq) = index.get(target.as_str()).copied() else { continue };
         let Some(step) = run.step_mut(seq) else { continue };
         let is_pick = target == pick;
         step.picked = Some(is_pick);

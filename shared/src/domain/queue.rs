@@ -49,8 +49,11 @@ pub struct Queued {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Queue {
     line: BTreeMap<i64, Queued>,
-    shapes: HashMap<Arc<str>, (Arc<[Require]>, BTreeSet<i64>)>,
+    shapes: HashMap<Arc<str>, SameShape>,
 }
+
+/// The requirements of one shape, and the places of those that share it.
+type SameShape = (Arc<[Require]>, BTreeSet<i64>);
 
 impl Queue {
     /// Puts a Run in line.

@@ -104,12 +104,17 @@ pub(super) fn ends_run_by_itself(step: &Step) -> bool {
 }
 
 pub(super) fn findings(run: &Run) -> Vec<Finding> {
-    run.contract.success_when.iter().flat_map(|condition| findings_of(run, condition)).collect()
+    if run.contract.success_when.is_empty() {
+        return Vec::new();
+    }
+    let index = run.contract.index();
+    let step = |name: &StepName| index.get(name.as_str()).and_then(|seq| run.step(*seq));
+    run.contract.success_when.iter().flat_map(|condition| findings_of(step(&condition.step), condition)).collect()
 }
 
-fn findings_of(run: &Run, condition: &Condition) -> Vec<Finding> {
+fn findings_of(step: Option<&Step>, condition: &Condition) -> Vec<Finding> {
     let name = &condition.step;
-    let Some(step) = run.contract.step(name).and_then(|(seq, _)| run.step(seq)) else {
+    let Some(step) = step else {
         return vec![Finding { condition: format!("{name}: no such step"), holds: Holds::Failed }];
     };
     if matches!(step.state, StepState::Skipped { .. }) {

@@ -17,9 +17,12 @@ fn after(world: &mut World) -> String {
     format!("{shown} | {lease} | {claim}")
 }
 
+/// Its name, and what leads to it.
+type Moment = (&'static str, fn(&mut World));
+
 #[test]
 fn each_mode_at_each_moment() {
-    let moments: [(&str, fn(&mut World)); 4] = [
+    let moments: [Moment; 4] = [
         ("queued", |world| {
             world.submit("other", ONE);
             world.submit("r", TWO);

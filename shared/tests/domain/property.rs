@@ -95,7 +95,7 @@ impl Play {
         let _answer = match how {
             0 => self.world.report_lost(&node, &step).map(|_| ()),
             1 => self.world.report(&node, &step, 1).map(|_| ()),
-            _ => self.world.report_pick(&node, &step, if how % 2 == 0 { "t" } else { "u" }).map(|_| ()),
+            _ => self.world.report_pick(&node, &step, if how < 5 { "t" } else { "u" }).map(|_| ()),
         };
         let key = (step.run.clone(), step.seq, step.attempt);
         self.world.agent(&node).running.retain(|it| *it != key);

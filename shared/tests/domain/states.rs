@@ -17,6 +17,7 @@ const FORK: &str = "{requires: [{as: b, capability: build, count: 2}],
 
 /// A world in which Run `r` stands somewhere, and the step `s` as it was claimed, if it was.
 type Moment = (World, Option<ClaimedStep>);
+type Prepare = fn() -> Moment;
 
 fn submitted() -> World {
     let mut world = World::with(&["m", "n"]);
@@ -37,7 +38,7 @@ fn claimed() -> (World, ClaimedStep) {
     (world, step)
 }
 
-const MOMENTS: [(&str, fn() -> Moment); 9] = [
+const MOMENTS: [(&str, Prepare); 9] = [
     ("run QUEUED", || {
         let mut world = World::with(&["m", "n"]);
         world.submit("holder", TWO);

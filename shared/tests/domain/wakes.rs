@@ -197,6 +197,21 @@ fn nobody_overtakes_an_older_run_and_a_wide_one_blocks_no_narrow_one() {
 }
 
 #[test]
+fn one_wake_serves_as_many_as_there_are_nodes_oldest_first() {
+    let mut world = World::with(&["m", "n"]);
+    let wide = "{requires: [{as: b, capability: build, count: 2}], steps: [{id: s, uses: b, run: [x]}]}";
+    world.submit("wide", wide);
+    for run in ["first", "second", "third"] {
+        world.submit(run, ONE);
+    }
+    // One that was cancelled in line is passed over and holds nothing.
+    world.cancel("second").unwrap();
+    assert_eq!((world.show("second").as_str(), world.fleet.queue.len()), ("FAILED cancelled: s=SKIPPED", 2));
+    world.cancel("wide").unwrap();
+    assert_eq!(world.promoted(), ["first@RunCancelled", "third@RunCancelled"]);
+}
+
+#[test]
 fn a_queued_run_that_is_not_loaded_is_promoted_by_its_row() {
     let mut world = queued();
     let next = crate::world::run_id("next");

@@ -1,0 +1,205 @@
+//! The fleet's lock, what a dropped transaction leaves, the log, snapshots.
+
+use std::time::Duration;
+
+use mediator::store::{ErrorKind, Store};
+use shared::{
+    NodeId, Nonce,
+    domain::{Changes, EventKind, Fleet, FleetEvent, Lease},
+};
+
+use crate::{
+    round_trips::{node, run, write_all},
+    support::Bed,
+};
+
+on_both_engines!(
+    dropped_leaves_nothing,
+    the_lock_lets_one_in,
+    waiting_for_the_lock_ends,
+    events_have_no_gap,
+    a_snapshot_does_not_move,
+    nothing_is_read_when_nothing_changed,
+    what_looks_expired_is_read_again,
+    a_renewal_raises_no_rev,
+    futures_can_move_between_threads,
+);
+
+fn event(n: usize) -> FleetEvent {
+    FleetEvent { kind: EventKind::RunQueued, run: None, node: None, data: serde_json::json!({ "n": n }) }
+}
+
+fn events(n: std::ops::Range<usize>) -> Changes {
+    Changes { fleet: true, events: n.map(event).collect(), ..Changes::default() }
+}
+
+async fn dropped_leaves_nothing(bed: Bed) {
+    let mut fleet = Fleet::default();
+    (fleet.rev, fleet.next_place) = (1, 5);
+    fleet.load_node(node("n"));
+    let row = run("r", 2);
+    fleet.runs.insert(row.id.clone(), row.clone());
+    let mut changes = events(0..3);
+    changes.nodes.insert(NodeId::new("n").unwrap());
+    changes.new_runs.insert(row.id.clone());
+    let mut tx = bed.store.begin_fleet().await.unwrap();
+    tx.write(&fleet, &changes).await.unwrap();
+    drop(tx);
+    assert_eq!(bed.fresh_fleet().await, Fleet::default());
+    let mut read = bed.store.read().await.unwrap();
+    assert_eq!(read.last_event().await.unwrap(), 0);
+    assert!(read.run(&row.id).await.unwrap().is_none());
+    // And the lock is free.
+    write_all(&bed, &mut Fleet::default()).await;
+}
+
+async fn the_lock_lets_one_in(bed: Bed) {
+    let other = bed.second().await;
+    let first = bed.store.begin_fleet().await.unwrap();
+    let second = tokio::spawn(async move { other.begin_fleet().await.map(drop) });
+    // It cannot come before the first one ends, however long that takes.
+    let waited = tokio::time::timeout(Duration::from_millis(300), async {
+        while !second.is_finished() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    assert!(waited.await.is_err(), "two hold the lock");
+    first.commit().await.unwrap();
+    second.await.unwrap().unwrap();
+}
+
+async fn waiting_for_the_lock_ends(bed: Bed) {
+    let other = bed.second().await;
+    let _first = bed.store.begin_fleet().await.unwrap();
+    let error = tokio::time::timeout(Duration::from_secs(20), other.begin_fleet()).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("locked"), "{error}");
+    // One's own second transaction waits, too.
+    let error = tokio::time::timeout(Duration::from_secs(20), bed.store.begin_fleet()).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+}
+
+async fn events_have_no_gap(bed: Bed) {
+    let other = bed.second().await;
+    let write = async |store: &Store, n: std::ops::Range<usize>, commits: bool| {
+        let mut tx = store.begin_fleet().await.unwrap();
+        tx.write(&Fleet::default(), &events(n.clone())).await.unwrap();
+        tx.write(&Fleet::default(), &events(n.end..n.end + 1)).await.unwrap();
+        if commits {
+            tx.commit().await.unwrap();
+        }
+    };
+    write(&bed.store, 0..3, true).await;
+    write(&other, 4..5, false).await;
+    write(&other, 4..1004, true).await;
+    write(&bed.store, 1005..1005, true).await;
+    let mut read = bed.store.read().await.unwrap();
+    assert_eq!(read.last_event().await.unwrap(), 1006);
+    let mut seen = vec![];
+    while let Some(last) = read.events(seen.len() as i64, 100).await.unwrap().last().map(|it| it.seq) {
+        let page = read.events(seen.len() as i64, 100).await.unwrap();
+        assert!(page.len() <= 100 && page.last().unwrap().seq == last);
+        seen.extend(page);
+    }
+    for (n, event) in seen.iter().enumerate() {
+        assert_eq!((event.seq, &event.data), (n as i64 + 1, &serde_json::json!({ "n": n })));
+        assert_eq!((event.kind.as_str(), &event.run_id, &event.node_id), ("run.queued", &None, &None));
+    }
+    assert_eq!(seen.len(), 1006);
+}
+
+async fn a_snapshot_does_not_move(bed: Bed) {
+    let mut read = bed.store.read().await.unwrap();
+    let mut fleet = Fleet::default();
+    fleet.load_node(node("n"));
+    write_all(&bed, &mut fleet).await;
+    assert!(read.nodes().await.unwrap().is_empty());
+    let mut later = bed.store.read().await.unwrap();
+    assert_eq!(later.nodes().await.unwrap().len(), 1);
+    assert!(later.now() >= read.now());
+    if bed.is_sqlite() {
+        assert_eq!(read.now(), crate::support::START);
+    }
+}
+
+async fn nothing_is_read_when_nothing_changed(bed: Bed) {
+    let mut fleet = Fleet::default();
+    fleet.load_node(node("n"));
+    write_all(&bed, &mut fleet).await;
+    let mut cached = bed.fresh_fleet().await;
+    // Behind the store's back, without a new rev: a program that trusts its memory does not see it.
+    bed.sql("UPDATE nodes SET label = 'other', expires_at = 9000000000000").await;
+    let mut tx = bed.store.begin_fleet().await.unwrap();
+    tx.sync(&mut cached).await.unwrap();
+    assert_eq!(cached.node(&NodeId::new("n").unwrap()).unwrap().label, "left bench");
+}
+
+/// Another mediator on the same PostgreSQL has renewed what looks expired here. That raises no rev.
+async fn what_looks_expired_is_read_again(bed: Bed) {
+    let now = bed.store.read().await.unwrap().now();
+    let mut fleet = Fleet::default();
+    let (mut row, holder) = (node("n"), run("r", 1));
+    row.expires_at = now;
+    let id = row.id.clone();
+    let lease = Lease {
+        node: id.clone(),
+        run: holder.id.clone(),
+        nonce: Nonce::from_bits(1),
+        granted_at: now,
+        not_after: now,
+    };
+    fleet.load_node(row);
+    fleet.load_lease(&id, Some(lease));
+    fleet.runs.insert(holder.id.clone(), holder);
+    write_all(&bed, &mut fleet).await;
+    let mut cached = bed.fresh_fleet().await;
+    bed.sql("UPDATE nodes SET expires_at = 9000000000000, seen_at = 5, advert_no = 99").await;
+    bed.sql("UPDATE leases SET not_after = 9000000000001").await;
+    let mut tx = bed.store.begin_fleet().await.unwrap();
+    tx.sync(&mut cached).await.unwrap();
+    let (node, lease) = (cached.node(&id).unwrap(), cached.lease(&id).unwrap());
+    let times = (node.expires_at.millis(), node.advert_no, lease.not_after.millis());
+    if bed.is_sqlite() {
+        assert_eq!(times, (now.millis(), 7, now.millis()), "there is no other mediator");
+    } else {
+        assert_eq!(times, (9_000_000_000_000, 99, 9_000_000_000_001));
+    }
+}
+
+async fn a_renewal_raises_no_rev(bed: Bed) {
+    let mut fleet = Fleet::default();
+    fleet.load_node(node("n"));
+    write_all(&bed, &mut fleet).await;
+    let mut row = node("n");
+    (row.seen_at, row.expires_at, row.advert_no, row.label) =
+        (row.seen_at + shared::Duration::from_secs(5), row.expires_at + shared::Duration::from_secs(5), 8, "no".into());
+    fleet.load_node(row.clone());
+    let changes = Changes { renewed: [row.id.clone()].into(), ..Changes::default() };
+    let mut tx = bed.store.begin_fleet().await.unwrap();
+    tx.write(&fleet, &changes).await.unwrap();
+    tx.commit().await.unwrap();
+    let got = bed.fresh_fleet().await;
+    assert_eq!(got.rev, 1);
+    row.label = "left bench".to_owned();
+    assert_eq!(got.node(&row.id), Some(&row), "only the times move");
+}
+
+async fn futures_can_move_between_threads(bed: Bed) {
+    let store = bed.store.clone();
+    let work = async move {
+        let mut fleet = Fleet::default();
+        let mut tx = store.begin_fleet().await?;
+        tx.sync(&mut fleet).await?;
+        tx.load_runs(&mut fleet, &["r".parse().unwrap()].into(), &Changes::default()).await?;
+        tx.write(&fleet, &Changes::default()).await?;
+        tx.commit().await?;
+        let mut read = store.read().await?;
+        read.run(&"r".parse().unwrap()).await?;
+        read.runs(&mediator::store::RunFilter { limit: 1, ..Default::default() }).await?;
+        read.fleet().await?;
+        read.artifacts(&"r".parse().unwrap()).await?;
+        store.unsealed().await?;
+        store.list_tokens().await
+    };
+    tokio::spawn(work).await.unwrap().unwrap();
+}
