@@ -10,7 +10,8 @@ fn expected(call: Call) -> [bool; 4] {
         Advertise | Work | Report | PutLog | PutArtifact | GetArtifact => [true, false, false, false],
         Submit | DryRun | Cancel => [false, true, false, true],
         GetRun | ListNodes => [true, true, true, true],
-        ListRuns | WatchRun | Explain | GetLog | GetRecord | ListLeases | ListCapabilities | WatchFleet | NodesPage | RunsPage | RunPage | LeasesPage | EventsPage | Metrics => [false, true, true, true],
+        ListRuns | WatchRun | Explain | GetLog | GetRecord | ListLeases | ListCapabilities | WatchFleet | NodesPage
+        | RunsPage | RunPage | LeasesPage | EventsPage | Metrics => [false, true, true, true],
     }
 }
 
