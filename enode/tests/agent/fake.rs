@@ -16,7 +16,7 @@ use proto::v1::{
 use sha2::{Digest as _, Sha256};
 use tokio::{
     net::TcpListener,
-    sync::{mpsc, watch},
+    sync::{Notify, mpsc, watch},
     task::JoinHandle,
 };
 use tokio_stream::{Stream, StreamExt as _, wrappers::TcpListenerStream, wrappers::UnboundedReceiverStream};
@@ -25,43 +25,47 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 
 /// Everything the mediator knows and was told.
 #[derive(Default)]
-pub struct World {
-    pub rev: i64,
-    pub instance: String,
-    pub stream: String,
-    pub leases: Vec<v1::LeaseGrant>,
-    pub policy: Option<v1::Policy>,
-    pub interval_ms: i64,
-    pub ttl_ms: i64,
+pub(crate) struct World {
+    pub(crate) rev: i64,
+    pub(crate) instance: String,
+    pub(crate) stream: String,
+    pub(crate) leases: Vec<v1::LeaseGrant>,
+    pub(crate) policy: Option<v1::Policy>,
+    pub(crate) interval_ms: i64,
+    pub(crate) ttl_ms: i64,
     /// Adverts are refused with this, work and reports too.
-    pub refuse: Option<Status>,
+    pub(crate) refuse: Option<Status>,
     /// Reports are applied and not answered, so many times.
-    pub lose_answers: u32,
+    pub(crate) lose_answers: u32,
+    /// The next advert is answered only when this fires, with what was true when it came.
+    pub(crate) hold_advert: Option<Arc<Notify>>,
+    /// How many adverts wait for that.
+    pub(crate) held: u32,
     /// Reports are refused with this.
-    pub refuse_reports: Option<Status>,
-    pub adverts: Vec<v1::AdvertiseRequest>,
-    pub reports: Vec<v1::ReportRequest>,
-    pub streams_opened: u32,
-    pub logs: BTreeMap<String, Vec<u8>>,
-    pub log_calls: u32,
+    pub(crate) refuse_reports: Option<Status>,
+    pub(crate) adverts: Vec<v1::AdvertiseRequest>,
+    pub(crate) reports: Vec<v1::ReportRequest>,
+    pub(crate) streams_opened: u32,
+    pub(crate) logs: BTreeMap<String, Vec<u8>>,
+    pub(crate) log_calls: u32,
     /// Log calls break after their first message, so many times.
-    pub break_logs: u32,
-    pub artifacts: BTreeMap<String, Vec<u8>>,
-    pub blobs: BTreeMap<String, Vec<u8>>,
-    pub run_state: String,
+    pub(crate) break_logs: u32,
+    pub(crate) artifacts: BTreeMap<String, Vec<u8>>,
+    pub(crate) blobs: BTreeMap<String, Vec<u8>>,
+    pub(crate) run_state: String,
     answered: BTreeMap<String, v1::ReportResponse>,
     work: Option<mpsc::UnboundedSender<Result<v1::WorkItem, Status>>>,
 }
 
 #[derive(Clone)]
-pub struct Fake {
+pub(crate) struct Fake {
     world: Arc<Mutex<World>>,
     changed: watch::Sender<u64>,
 }
 
-pub struct Served {
-    pub fake: Fake,
-    pub url: String,
+pub(crate) struct Served {
+    pub(crate) fake: Fake,
+    pub(crate) url: String,
     server: JoinHandle<()>,
 }
 
@@ -71,24 +75,24 @@ impl Drop for Served {
     }
 }
 
-pub fn refusal(code: tonic::Code, reason: &str) -> Status {
+pub(crate) fn refusal(code: tonic::Code, reason: &str) -> Status {
     let details = ErrorDetails::with_error_info(reason, "fleet.v1", std::collections::HashMap::new());
     Status::with_error_details(code, "told by the test", details)
 }
 
-pub fn superseded() -> Status {
+pub(crate) fn superseded() -> Status {
     refusal(tonic::Code::FailedPrecondition, "SUPERSEDED")
 }
 
-pub fn stale() -> Status {
+pub(crate) fn stale() -> Status {
     refusal(tonic::Code::FailedPrecondition, "STALE")
 }
 
-pub fn sha256(data: &[u8]) -> String {
+pub(crate) fn sha256(data: &[u8]) -> String {
     Sha256::digest(data).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub async fn serve() -> Served {
+pub(crate) async fn serve() -> Served {
     let world = World { rev: 1, interval_ms: 50, ttl_ms: 60_000, run_state: "RUNNING".to_owned(), ..World::default() };
     let fake = Fake { world: Arc::new(Mutex::new(world)), changed: watch::Sender::new(0) };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -103,14 +107,14 @@ pub async fn serve() -> Served {
 
 impl Fake {
     /// Changes the world.
-    pub fn with<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
         let result = change(&mut self.world.lock().unwrap());
         self.changed.send_modify(|count| *count += 1);
         result
     }
 
     /// Waits until the world is as the test wants it.
-    pub async fn until<T>(&self, what: &str, look: impl Fn(&World) -> Option<T>) -> T {
+    pub(crate) async fn until<T>(&self, what: &str, look: impl Fn(&World) -> Option<T>) -> T {
         let mut changes = self.changed.subscribe();
         let wait = async {
             loop {
@@ -131,13 +135,17 @@ impl Fake {
     }
 
     /// Waits for an advert that comes from now on and looks like this.
-    pub async fn advert(&self, what: &str, look: impl Fn(&v1::AdvertiseRequest) -> bool) -> v1::AdvertiseRequest {
+    pub(crate) async fn advert(
+        &self,
+        what: &str,
+        look: impl Fn(&v1::AdvertiseRequest) -> bool,
+    ) -> v1::AdvertiseRequest {
         let after = self.with(|world| world.adverts.len());
         self.until(what, |world| world.adverts.iter().skip(after).find(|it| look(it)).cloned()).await
     }
 
     /// Grants a lease. Its nonce is made of the number.
-    pub fn grant(&self, run: &str, number: u8) -> String {
+    pub(crate) fn grant(&self, run: &str, number: u8) -> String {
         let nonce = format!("{number:032x}");
         self.with(|world| {
             world.rev += 1;
@@ -147,7 +155,7 @@ impl Fake {
     }
 
     /// Takes every lease away.
-    pub fn release(&self) {
+    pub(crate) fn release(&self) {
         self.with(|world| {
             world.rev += 1;
             world.leases.clear();
@@ -155,7 +163,7 @@ impl Fake {
     }
 
     /// Sends an item over the open work stream.
-    pub async fn send(&self, item: Item) {
+    pub(crate) async fn send(&self, item: Item) {
         self.until("an open work stream", |world| {
             let work = world.work.as_ref()?;
             work.send(Ok(v1::WorkItem { item: Some(item.clone()) })).ok()
@@ -163,12 +171,12 @@ impl Fake {
         .await;
     }
 
-    pub fn break_stream(&self) {
+    pub(crate) fn break_stream(&self) {
         self.with(|world| world.work = None);
     }
 
     /// A step of the lease that holds now.
-    pub fn step(&self, seq: u32, argv: &[&str]) -> v1::Step {
+    pub(crate) fn step(&self, seq: u32, argv: &[&str]) -> v1::Step {
         self.with(|world| {
             let lease = world.leases.first().expect("grant a lease first");
             v1::Step {
@@ -186,7 +194,7 @@ impl Fake {
         })
     }
 
-    pub async fn report(&self, what: &str) -> v1::ReportRequest {
+    pub(crate) async fn report(&self, what: &str) -> v1::ReportRequest {
         self.until(what, |world| world.reports.first().cloned()).await
     }
 
@@ -210,7 +218,7 @@ impl Fake {
     }
 }
 
-pub fn key(step: &v1::StepRef) -> String {
+pub(crate) fn key(step: &v1::StepRef) -> String {
     format!("{}/{}/{}", step.run_id, step.seq, step.attempt)
 }
 
@@ -238,7 +246,7 @@ impl NodeService for Fake {
                 world.work = None;
             }
             let policy = advert.policy.clone().unwrap_or_default();
-            if world.policy.as_ref().is_some_and(|it| it.drain != policy.drain) {
+            if world.policy.clone().unwrap_or_default().drain != policy.drain {
                 world.rev += 1;
             }
             world.policy = Some(policy);
@@ -251,6 +259,13 @@ impl NodeService for Fake {
                 stream: world.stream.clone(),
             })
         });
+        if let Some(gate) = self.with(|world| {
+            let gate = world.hold_advert.take();
+            world.held += u32::from(gate.is_some());
+            gate
+        }) {
+            gate.notified().await;
+        }
         answer.map(Response::new)
     }
 
@@ -346,7 +361,16 @@ impl NodeService for Fake {
             return Err(Status::invalid_argument("no header"));
         };
         let attempt = header.attempt.unwrap();
-        self.hear(attempt.node.as_ref(), |_| Ok(()))?;
+        let known = self.hear(attempt.node.as_ref(), |world| {
+            let known = world.artifacts.values().find(|data| sha256(data) == header.sha256).cloned();
+            // By chance or not: only a large file is worth the shortcut.
+            Ok(known.filter(|data| data.len() > 1_000))
+        })?;
+        if let Some(data) = known {
+            // Answered before the bytes were read.
+            self.with(|world| world.artifacts.insert(header.name, data));
+            return Ok(Response::new(v1::PutArtifactResponse { known: true }));
+        }
         let mut data = Vec::new();
         while let Some(part) = parts.next().await {
             if let Some(Part::Data(more)) = part?.part {

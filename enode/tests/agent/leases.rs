@@ -1,6 +1,9 @@
 //! What a lease, its end, and who speaks for the node mean for what runs.
 
+use std::sync::Arc;
+
 use proto::v1::{self, work_item::Item};
+use tokio::sync::Notify;
 
 use crate::{Yard, fake, reason, sleeper, working::WithEnv as _};
 
@@ -49,15 +52,15 @@ async fn a_lease_that_is_missing_stops_the_work_and_takes_its_folder() {
 #[tokio::test]
 async fn an_answer_older_than_the_grant_stops_nothing() {
     let yard = Yard::new().await;
+    yard.until("a work stream", |world| (world.streams_opened > 0).then_some(())).await;
+    let gate = Arc::new(Notify::new());
+    yard.with(|world| world.hold_advert = Some(gate.clone()));
+    yard.until("an advert on its way", |world| (world.held == 1).then_some(())).await;
     let pid = start_sleeper(&yard, "r1", 1).await;
-    // As if the reply had been made before the grant.
-    yard.with(|world| {
-        world.rev -= 1;
-        world.leases.clear();
-    });
-    // Its own rev is known when the next adverts are sent, so only the first can be older than the grant; what is
-    // behind the agent's back for good is believed.
-    crate::dies(&pid).await;
+    gate.notify_one();
+    yard.advert("the next one", |it| it.running.len() == 1).await;
+    yard.advert("and one after its answer", |it| it.running.len() == 1).await;
+    assert!(crate::is_alive(&pid));
 }
 
 #[tokio::test]

@@ -13,8 +13,8 @@ async fn a_step_gets_its_inputs_and_leaves_log_files_and_exit_code() {
     let script = "cat $IN/deep/greeting; echo; echo oops >&2; mkdir $OUT/d; echo made > $OUT/d/file; \
                   touch $IN/new 2>/dev/null && [ $(id -u) != 0 ] && echo writable; \
                   echo $STEP_ID $NODE_ID $ATTEMPT $GREET; exit 3";
-    let mut step = yard.step(0, &["sh", "-c", "$SCRIPT"]);
-    step.env = [("SCRIPT", script), ("GREET", "hi $RUN_ID")].map(|(a, b)| (a.to_owned(), b.to_owned())).into();
+    let mut step = yard.step(0, &["sh", "-c", "$SCRIPT"]).with_env("SCRIPT", script);
+    step.env.insert("GREET".to_owned(), "hi $RUN_ID".to_owned());
     step.inputs =
         vec![v1::InputFile { path: "deep/greeting".into(), sha256: fake::sha256(text), size: text.len() as i64 }];
     yard.send(Item::Step(step)).await;
@@ -75,7 +75,20 @@ async fn a_flood_of_output_arrives_whole() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_known_already_is_acknowledged_before_it_is_sent() {
+    let yard = Yard::new().await;
+    yard.grant("r1", 1);
+    let script = "head -c 6000000 /dev/zero > $OUT/a; for i in b c d e f; do cp $OUT/a $OUT/$i; done";
+    yard.send(Item::Step(yard.step(0, &["sh", "-c", "$S"]).with_env("S", script))).await;
+    assert_eq!(reason(&yard.report("a report").await).0, "exit 0");
+    let sizes = yard.with(|world| world.artifacts.values().map(Vec::len).collect::<Vec<_>>());
+    assert_eq!(sizes, [6_000_000; 6]);
+}
+
+#[tokio::test]
 async fn ten_thousand_files_are_stored_with_few_descriptors() {
+    let limit = rustix::process::Rlimit { current: Some(256), maximum: Some(256) };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
     let yard = Yard::new().await;
     yard.grant("r1", 1);
     let script = "cd $OUT && seq 1 10000 | xargs touch && ls | wc -l";
@@ -150,7 +163,7 @@ async fn an_output_over_the_limit_is_refused_by_name() {
 }
 
 /// Steps with a variable more.
-pub trait WithEnv {
+pub(crate) trait WithEnv {
     fn with_env(self, name: &str, value: &str) -> Self;
 }
 
