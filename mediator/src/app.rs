@@ -169,5 +169,5 @@ async fn sweep(services: Services) {
 
 fn unavailable(what: &str, error: &Error) {
     tracing::warn!(reason = error.kind().reason(), "{what}");
-    error.note();
+    error.log();
 }
