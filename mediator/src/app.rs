@@ -5,7 +5,7 @@
 //! Stop: agents are asked for an advert (their leases then last over a restart), the listener stops taking
 //! calls and streams end, the periodic tasks end, and the writer last, when nobody can call it any more.
 
-use std::{sync::Arc, time::Duration};
+use std::{io::IsTerminal, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use shared::domain::{Reap, Rescan};
@@ -118,7 +118,8 @@ pub fn init_logging(config: &Config) -> anyhow::Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(&config.log.filter).with_context(|| {
         format!("log.filter {:?} is not a filter; write for example info,mediator=debug", config.log.filter)
     })?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(coloured).with_writer(std::io::stderr);
     match config.log.format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),

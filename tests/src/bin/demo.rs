@@ -6,7 +6,7 @@
 
 use std::{
     path::Path,
-    process::Command,
+    process::{Command, ExitCode},
     time::{Duration, Instant},
 };
 
@@ -19,7 +19,17 @@ use tests::{
 /// Longer than a first build of the crate and its libraries takes on a small machine.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match demonstrate() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("\nThe demonstration ends here: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn demonstrate() -> Result<()> {
     let repository = repository()?;
     say("A mediator on embedded SQLite, and three machines of three owners.");
     let mediator = Mediator::start(Engine::Sqlite);
