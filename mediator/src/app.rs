@@ -5,7 +5,7 @@
 //! Stop: agents are asked for an advert (their leases then last over a restart), the listener stops taking
 //! calls and streams end, the periodic tasks end, and the writer last, when nobody can call it any more.
 
-use std::{sync::Arc, time::Duration};
+use std::{io::IsTerminal, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use shared::domain::{Reap, Rescan};
@@ -78,8 +78,9 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     tasks.spawn(every(config.sweep_interval, stop.clone(), services.clone(), sweep));
     tasks.spawn(seal::run(services.clone(), wake_sealer, stop.clone()));
 
+    let message_bytes = usize::try_from(config.limits.message_bytes).unwrap_or(usize::MAX);
     let (health, _) = tonic_health::server::health_reporter();
-    let routes = grpc::routes(&services, Pages { services: services.clone(), metrics }, &health)?;
+    let routes = grpc::routes(&services, Pages { services: services.clone(), metrics }, &health, message_bytes)?;
     drop(services);
     tracing::info!(listen = %config.listen, tls = tls.is_some(), state_dir = %config.state_dir.display(), "serving");
     let incoming = tls::incoming(listener, tls);
@@ -114,9 +115,11 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
 /// # Errors
 /// A filter that does not parse.
 pub fn init_logging(config: &Config) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&config.log.filter)
-        .with_context(|| format!("log.filter {:?} is not a filter; write for example info,mediator=debug", config.log.filter))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let filter = tracing_subscriber::EnvFilter::try_new(&config.log.filter).with_context(|| {
+        format!("log.filter {:?} is not a filter; write for example info,mediator=debug", config.log.filter)
+    })?;
+    let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(coloured).with_writer(std::io::stderr);
     match config.log.format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),

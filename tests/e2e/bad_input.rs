@@ -15,7 +15,7 @@ on_both_engines! {
             (on_builder("c", "  - {id: s, uses: tester, run: ['true']}\n"), "tester"),
             (on_builder("d", "  - {id: s, uses: builder, run: ['true'], loop: {back_to: s, max: 2}}\n"), "not supported yet"),
             (on_builder("e", "  - {id: s, uses: builder, run: [echo, '$NOPE']}\n"), "NOPE"),
-            (big, "1 MiB"),
+            (big, "1048576 bytes"),
             ("requires: [\n".to_owned(), "line"),
         ];
         for (text, said) in cases {

@@ -41,7 +41,7 @@ on_both_engines! {
         mediator.wait_step("held", "hold", "CLAIMED");
         mediator.kill();
         gate.open("held");
-        wait_until("the result is spooled", || agent.status()["nodes"][0]["spooled"] == 1);
+        wait_until("the result is spooled", || agent.status()["agent"]["nodes"][0]["spooled"] == 1);
         mediator.restart();
         let page = mediator.wait_state("held", "SUCCEEDED");
         assert_eq!(step_of(&page, "hold")["attempt"], 1);
@@ -57,7 +57,7 @@ on_both_engines! {
         mediator.wait_step("held", "hold", "CLAIMED");
         mediator.kill();
         gate.open("held");
-        wait_until("the result is spooled", || agent.status()["nodes"][0]["spooled"] == 1);
+        wait_until("the result is spooled", || agent.status()["agent"]["nodes"][0]["spooled"] == 1);
         agent.kill();
         mediator.restart();
         agent.restart();
@@ -120,7 +120,7 @@ on_both_engines! {
         second.restart();
         wait_until("the second says that it is superseded", || {
             let ran = second.cli(&["status", "--output", "json"]);
-            ran.code == 0 && ran.json()["nodes"][0]["superseded"].as_str().is_some_and(|why| !why.is_empty())
+            ran.code == 0 && ran.json()["agent"]["nodes"][0]["superseded"].as_str().is_some_and(|why| !why.is_empty())
         });
         assert_eq!(mediator.state("held"), "RUNNING");
         gate.open("held");

@@ -2,7 +2,11 @@
 
 use std::process::Command;
 
-use tests::{Agent, AgentOptions, Engine, Mediator, mediator::{run, step_of}, on_both_engines, wait_until};
+use tests::{
+    Agent, AgentOptions, Engine, Mediator,
+    mediator::{run, step_of},
+    on_both_engines, wait_until,
+};
 
 use crate::gate::{Gate, on_builder};
 
@@ -135,10 +139,10 @@ on_both_engines! {
         let gate = Gate::new();
         mediator.submit(&on_builder("stopped", &format!("  - {{id: hold, uses: builder, run: {}}}\n", gate.step("hold"))));
         mediator.wait_step("stopped", "hold", "CLAIMED");
-        wait_until("the process runs", || agent.status()["nodes"][0]["live_processes"] == true);
+        wait_until("the process runs", || agent.status()["agent"]["nodes"][0]["live_processes"] == true);
         let page = mediator.json(&["cancel", "stopped"]);
         assert_eq!(page["verdict"]["cause"], "cancelled");
-        wait_until("the process is gone", || agent.status()["nodes"][0]["live_processes"] == false);
+        wait_until("the process is gone", || agent.status()["agent"]["nodes"][0]["live_processes"] == false);
     }
 
     fn many_files_come_through_few_descriptors(engine: Engine) {

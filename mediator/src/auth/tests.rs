@@ -9,8 +9,9 @@ fn expected(call: Call) -> [bool; 4] {
     match call {
         Advertise | Work | Report | PutLog | PutArtifact | GetArtifact => [true, false, false, false],
         Submit | DryRun | Cancel => [false, true, false, true],
-        GetRun | ListRuns | WatchRun | Explain | GetLog | GetRecord | ListNodes | ListLeases | ListCapabilities
-        | WatchFleet | NodesPage | RunsPage | RunPage | LeasesPage | EventsPage | Metrics => [false, true, true, true],
+        GetRun | ListNodes => [true, true, true, true],
+        ListRuns | WatchRun | Explain | GetLog | GetRecord | ListLeases | ListCapabilities | WatchFleet | NodesPage
+        | RunsPage | RunPage | LeasesPage | EventsPage | Metrics => [false, true, true, true],
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) async fn serve(settings: Settings<true>) -> Outcome {
     let (config, _) = settings.load()?;
     let failed = |error: &anyhow::Error| Failure::refused(format!("{error:#}"));
     crate::app::init_logging(&config).map_err(|e| failed(&e))?;
-    crate::app::serve(config).await.map_err(|e| failed(&e))?;
+    Box::pin(crate::app::serve(config)).await.map_err(|e| failed(&e))?;
     Ok(Exit::Ok)
 }
 

@@ -319,8 +319,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = std::ffi::OsString>) -> Resul
     let mut command = command();
     let matches = command.try_get_matches_from_mut(args)?;
     let name = matches.subcommand_name().unwrap_or_default();
-    let offline = OFFLINE.contains(&name).then_some(&CONNECTION[..]).unwrap_or_default();
-    let one_form = ONE_FORM.contains(&name).then_some(&["output"][..]).unwrap_or_default();
+    let offline = if OFFLINE.contains(&name) { &CONNECTION[..] } else { &[] };
+    let one_form = if ONE_FORM.contains(&name) { &["output"][..] } else { &[] };
     for flag in offline.iter().chain(one_form) {
         if matches.value_source(flag) == Some(clap::parser::ValueSource::CommandLine) {
             let flag = flag.replace('_', "-");

@@ -30,7 +30,7 @@ impl<const ALL: bool> Settings<ALL> {
     pub(crate) fn load(self) -> Outcome<(Config, Vec<Shown>)> {
         load(&Layers::of_process(self.config, self.flags)).map_err(|errors| {
             Failure::refused(format!("the configuration is not valid\n{errors}"))
-                .advise("`mediator config show` prints the values in force and where they come from, once it is.")
+                .advise("Nothing was started or changed. `mediator serve --help` lists every key with its default.")
         })
     }
 }

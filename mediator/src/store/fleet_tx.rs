@@ -15,11 +15,12 @@ use shared::{
 use super::{
     Store,
     batch::Rows,
+    conn::Conn,
     error::StoreError,
-    event, lease, load, node, postgres,
+    event, lease, load, node,
     row::Bad,
     run,
-    sql::{Conn, Query, Tx, Value},
+    sql::{Query, Value},
     step, sync,
 };
 
@@ -33,6 +34,8 @@ const READ_FLEET: Query = Query::each(
 );
 const WRITE_FLEET: Query =
     Query::both("fleet.write", "UPDATE fleet SET rev = $1, next_place = $2, reaped_at = $3 WHERE one = 1");
+
+const COMMIT: Query = Query::both("fleet.commit", "COMMIT");
 
 /// The fleet's row as it was under the lock.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +51,7 @@ pub(super) struct FleetRow {
 #[must_use = "a transaction that is dropped leaves nothing"]
 pub struct FleetTx {
     pub(super) store: Store,
-    pub(super) tx: Tx,
+    pub(super) tx: Conn,
     pub(super) now: Timestamp,
     pub(super) row: FleetRow,
 }
@@ -213,16 +216,8 @@ impl FleetTx {
     /// # Errors
     /// [`StoreError::Unavailable`] can also mean that it is not known whether it lasted.
     pub async fn commit(self) -> Result<i64, StoreError> {
-        self.tx.commit("fleet.commit").await?;
+        self.tx.commit(&COMMIT).await?;
         self.store.note_synced(self.now);
         Ok(self.row.last_event)
     }
-}
-
-/// The lock of PostgreSQL comes with a statement of its own; SQLite's with `BEGIN IMMEDIATE`.
-pub(super) async fn lock(tx: &mut Tx) -> Result<(), StoreError> {
-    if tx.is_postgres() {
-        tx.all(&postgres::LOCK_FLEET, &[]).await?;
-    }
-    Ok(())
 }

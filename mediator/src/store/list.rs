@@ -10,10 +10,11 @@ use shared::{
 };
 
 use super::{
+    conn::Conn,
     error::StoreError,
     row::{Bad, Row},
     run,
-    sql::{Query, Tx, Value, listed},
+    sql::{Query, Value, listed},
     sync::keep,
 };
 
@@ -85,7 +86,7 @@ enum Range<'a> {
     Older(Timestamp),
 }
 
-pub(super) async fn page(tx: &mut Tx, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
+pub(super) async fn page(tx: &mut Conn, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
     let mut rows = Vec::new();
     let ranges: &[Range<'_>] = match &filter.after {
         None => &[Range::Whole],
@@ -100,7 +101,6 @@ pub(super) async fn page(tx: &mut Tx, filter: &RunFilter) -> Result<Vec<RunRow>,
         tx.each_of("runs.page", sqlx::AssertSqlSafe(text), &values, |row| {
             left -= 1;
             keep(read(&row), |row| rows.push(row));
-            Ok(())
         })
         .await?;
     }
@@ -113,7 +113,6 @@ pub(super) async fn page(tx: &mut Tx, filter: &RunFilter) -> Result<Vec<RunRow>,
                     row.current.push(current);
                 }
             });
-            Ok(())
         })
         .await?;
     }

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use shared::{RunId, Timestamp, domain::Run};
 
 use super::{
+    conn::Conn,
     error::StoreError,
     quarantine,
     row::Row,
     run,
-    sql::{Conn, Query, Value},
+    sql::{Query, Value},
     step,
 };
 
@@ -23,24 +24,17 @@ pub(super) struct Found {
 }
 
 /// Reads the named Runs.
-pub(super) async fn runs<S, P>(conn: &mut Conn<S, P>, ids: &BTreeSet<RunId>) -> Result<Found, StoreError>
-where
-    S: std::ops::DerefMut<Target = sqlx::SqliteConnection>,
-    P: std::ops::DerefMut<Target = sqlx::PgConnection>,
-{
+pub(super) async fn runs(conn: &mut Conn, ids: &BTreeSet<RunId>) -> Result<Found, StoreError> {
     let mut found = Found::default();
     if ids.is_empty() {
         return Ok(found);
     }
     let list = [Value::Texts(ids.iter().map(ToString::to_string).collect())];
-    conn.each(&run::LOAD, &list, |row| {
-        match run::read(&row) {
-            Ok((run, sealed_at)) => {
-                found.runs.insert(run.id.clone(), (run, sealed_at));
-            }
-            Err(error) => found.fail(&row, error),
+    conn.each(&run::LOAD, &list, |row| match run::read(&row) {
+        Ok((run, sealed_at)) => {
+            found.runs.insert(run.id.clone(), (run, sealed_at));
         }
-        Ok(())
+        Err(error) => found.fail(&row, error),
     })
     .await?;
     found
@@ -70,17 +64,13 @@ where
 
 impl Found {
     /// Reads rows that belong to the Runs found.
-    async fn part<S, P>(
+    async fn part(
         &mut self,
-        conn: &mut Conn<S, P>,
+        conn: &mut Conn,
         query: &Query,
         list: &[Value],
         add: fn(&mut Run, &Row) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError>
-    where
-        S: std::ops::DerefMut<Target = sqlx::SqliteConnection>,
-        P: std::ops::DerefMut<Target = sqlx::PgConnection>,
-    {
+    ) -> Result<(), StoreError> {
         if self.runs.is_empty() {
             return Ok(());
         }
@@ -89,7 +79,6 @@ impl Found {
             if let Some(Err(error)) = run.map(|(run, _)| add(run, &row)) {
                 self.fail(&row, error);
             }
-            Ok(())
         })
         .await
     }

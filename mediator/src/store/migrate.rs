@@ -6,15 +6,15 @@
 
 use super::{
     Engine,
+    conn::Conn,
     error::StoreError,
-    sql::{Conn, Query, Tx, Value},
+    sql::{Query, Value},
 };
 
 struct Migration {
     version: i64,
     name: &'static str,
-    sqlite: &'static str,
-    postgres: &'static str,
+    script: Query,
 }
 
 macro_rules! migrations {
@@ -22,8 +22,11 @@ macro_rules! migrations {
         &[$(Migration {
             version: $version,
             name: $name,
-            sqlite: include_str!(concat!("../../../migrations/sqlite/", $name, ".sql")),
-            postgres: include_str!(concat!("../../../migrations/postgres/", $name, ".sql")),
+            script: Query::each(
+                $name,
+                include_str!(concat!("../../../migrations/sqlite/", $name, ".sql")),
+                include_str!(concat!("../../../migrations/postgres/", $name, ".sql")),
+            ),
         }),*]
     };
 }
@@ -43,6 +46,7 @@ const CREATE_TABLE: Query = Query::both(
 );
 const APPLIED: Query =
     Query::both("migrations.applied", "SELECT version, name FROM schema_migrations ORDER BY version");
+const COMMIT: Query = Query::both("migrations.commit", "COMMIT");
 const NOTE: Query = Query::both("migrations.note", "INSERT INTO schema_migrations (version, name) VALUES ($1, $2)");
 
 /// Applies what is missing.
@@ -50,19 +54,19 @@ pub(super) async fn migrate(engine: &Engine) -> Result<(), StoreError> {
     loop {
         let mut tx = engine.begin_fleet().await?;
         let applied = applied(&mut tx).await?;
-        let Some(next) = MIGRATIONS.get(applied) else { return tx.commit("migrations.commit").await };
+        let Some(next) = MIGRATIONS.get(applied) else { return tx.commit(&COMMIT).await };
         if applied == 0 {
             tx.execute(&CREATE_TABLE, &[]).await.map_err(|error| failed(next, error))?;
         }
-        script(&mut tx, next).await?;
+        tx.script(&next.script).await.map_err(|error| failed(next, error))?;
         tx.execute(&NOTE, &[Value::int(next.version), Value::text(next.name)]).await?;
-        tx.commit("migrations.commit").await?;
+        tx.commit(&COMMIT).await?;
         tracing::info!(migration = next.name, "database schema brought forward");
     }
 }
 
 /// How many scripts have been applied. They must be the first ones of ours, by number and name.
-async fn applied(tx: &mut Tx) -> Result<usize, StoreError> {
+async fn applied(tx: &mut Conn) -> Result<usize, StoreError> {
     let count = match tx.one(&HAS_TABLE, &[]).await? {
         Some(row) => row.int("n").map_err(|bad| bad.of("schema_migrations", "?"))?,
         None => 0,
@@ -107,12 +111,4 @@ fn failed(migration: &Migration, error: StoreError) -> StoreError {
         }
         other => other,
     }
-}
-
-async fn script(tx: &mut Tx, migration: &Migration) -> Result<(), StoreError> {
-    let result = match tx {
-        Conn::Sqlite(tx) => sqlx::raw_sql(migration.sqlite).execute(&mut **tx).await.map(drop),
-        Conn::Postgres(tx) => sqlx::raw_sql(migration.postgres).execute(&mut **tx).await.map(drop),
-    };
-    result.map_err(|source| failed(migration, tx.error("migrations.apply", source)))
 }

@@ -13,10 +13,12 @@
 
 mod artifact;
 mod batch;
+mod conn;
 mod error;
 mod event;
 mod fleet_tx;
 mod lease;
+mod link;
 mod list;
 mod load;
 mod migrate;
@@ -40,7 +42,6 @@ use std::sync::{
 
 use shared::Timestamp;
 
-use self::sql::{Auto, Conn, Query, Tx};
 pub use self::{
     artifact::{ArtifactRow, Fence},
     error::{ErrorKind, Outage, StoreError},
@@ -49,6 +50,10 @@ pub use self::{
     list::{CurrentStep, RunFilter, RunRow},
     read_tx::ReadTx,
     token::TokenRow,
+};
+use self::{
+    conn::{Conn, Handle},
+    sql::{Query, Value},
 };
 use crate::clock::Clock;
 
@@ -102,7 +107,7 @@ impl Store {
 
     /// The clock must not be behind what it has stored before.
     async fn raise_clock(&self) -> Result<(), StoreError> {
-        let Some(row) = self.engine.read().await?.one(&LATEST, &[]).await? else { return Ok(()) };
+        let Some(row) = self.engine.read(LATEST.name).await?.one(&LATEST, &[]).await? else { return Ok(()) };
         for column in ["seen_at", "reaped_at"] {
             if let Some(at) = row.maybe_at(column).map_err(|bad| bad.of("fleet", 1))? {
                 self.clock.raise_to(at);
@@ -137,65 +142,77 @@ impl Store {
     }
 }
 
+/// Lock first.
+///
+/// SQLite takes its write lock at once: a deferred transaction would find out only at its first write that
+/// another process was faster, and would have to be thrown away. On PostgreSQL one writer at a time decides over
+/// the fleet, whichever mediator it lives in: READ COMMITTED, so that every statement after the lock sees what the
+/// holder before has committed. The number is arbitrary and must never change.
+const BEGIN_FLEET: Query = Query::each(
+    "fleet.begin",
+    "BEGIN IMMEDIATE",
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock(7020190404218217843)",
+);
+
 impl Engine {
-    /// Lock first.
-    async fn begin_fleet(&self) -> Result<Tx, StoreError> {
-        const NAME: &str = "fleet.begin";
-        let mut tx = match self {
-            Self::Sqlite(pools) => {
-                pools.check_file(NAME)?;
-                let begun = pools.write.begin_with(sqlite::BEGIN_FLEET).await;
-                Conn::Sqlite(begun.map_err(|source| StoreError::of(NAME, source, sqlite::verdict))?)
-            }
-            Self::Postgres(pools) => {
-                let begun = pools.write.begin_with(postgres::BEGIN_FLEET).await;
-                Conn::Postgres(begun.map_err(|source| StoreError::of(NAME, source, postgres::verdict))?)
-            }
-        };
-        fleet_tx::lock(&mut tx).await?;
-        Ok(tx)
+    /// The writing connection, in a transaction that holds the fleet's lock.
+    async fn begin_fleet(&self) -> Result<Conn, StoreError> {
+        let mut conn = self.writer(BEGIN_FLEET.name).await?;
+        conn.script(&BEGIN_FLEET).await?;
+        Ok(conn)
     }
 
-    async fn begin_read(&self) -> Result<Tx, StoreError> {
+    async fn writer(&self, name: &'static str) -> Result<Conn, StoreError> {
+        match self {
+            Self::Sqlite(pools) => {
+                pools.check_file(name)?;
+                Ok(Conn::Sqlite(Handle::Writer(pools.writer.take(name).await?)))
+            }
+            Self::Postgres(pools) => Ok(Conn::Postgres(Handle::Writer(pools.writer.take(name).await?))),
+        }
+    }
+
+    /// A snapshot, taken by its first statement.
+    async fn begin_read(&self) -> Result<Conn, StoreError> {
         const NAME: &str = "read.begin";
         Ok(match self {
             Self::Sqlite(pools) => {
                 pools.check_file(NAME)?;
-                let begun = pools.read.begin_with(sqlite::BEGIN_READ).await;
-                Conn::Sqlite(begun.map_err(|source| StoreError::of(NAME, source, sqlite::verdict))?)
+                let begun = pools.read.begin_with("BEGIN DEFERRED").await;
+                Conn::Sqlite(Handle::Snapshot(begun.map_err(|error| pools.error(NAME, error))?))
             }
             Self::Postgres(pools) => {
-                let begun = pools.others.begin_with(postgres::BEGIN_READ).await;
-                Conn::Postgres(begun.map_err(|source| StoreError::of(NAME, source, postgres::verdict))?)
+                let begun = pools.others.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await;
+                Conn::Postgres(Handle::Snapshot(begun.map_err(|error| pools.error(NAME, error))?))
             }
         })
     }
 
-    /// For one statement that writes. Beside the fleet's writer on PostgreSQL, in its turn on SQLite.
-    async fn write(&self) -> Result<Auto, StoreError> {
-        const NAME: &str = "write.acquire";
-        Ok(match self {
-            Self::Sqlite(pools) => {
-                pools.check_file(NAME)?;
-                let conn = pools.write.acquire().await;
-                Conn::Sqlite(conn.map_err(|source| StoreError::of(NAME, source, sqlite::verdict))?)
-            }
-            Self::Postgres(_) => self.read().await?,
-        })
+    /// Runs one statement that writes: beside the fleet's writer on PostgreSQL, in its turn on SQLite.
+    async fn write(&self, query: &Query, values: &[Value]) -> Result<u64, StoreError> {
+        let mut conn = match self {
+            Self::Sqlite(_) => self.writer(query.name).await?,
+            Self::Postgres(_) => self.read(query.name).await?,
+        };
+        let result = conn.execute(query, values).await;
+        // After a refusal the connection is as good as before; after an outage it is not.
+        if result.as_ref().err().is_none_or(|error| error.kind() != ErrorKind::Unavailable) {
+            conn.give_back();
+        }
+        result
     }
 
     /// For one statement that reads.
-    async fn read(&self) -> Result<Auto, StoreError> {
-        const NAME: &str = "read.acquire";
+    async fn read(&self, name: &'static str) -> Result<Conn, StoreError> {
         Ok(match self {
             Self::Sqlite(pools) => {
-                pools.check_file(NAME)?;
+                pools.check_file(name)?;
                 let conn = pools.read.acquire().await;
-                Conn::Sqlite(conn.map_err(|source| StoreError::of(NAME, source, sqlite::verdict))?)
+                Conn::Sqlite(Handle::Single(conn.map_err(|error| pools.error(name, error))?))
             }
             Self::Postgres(pools) => {
                 let conn = pools.others.acquire().await;
-                Conn::Postgres(conn.map_err(|source| StoreError::of(NAME, source, postgres::verdict))?)
+                Conn::Postgres(Handle::Single(conn.map_err(|error| pools.error(name, error))?))
             }
         })
     }

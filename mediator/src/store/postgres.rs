@@ -3,13 +3,14 @@
 use std::{str::FromStr, sync::Arc, time::Duration};
 
 use sqlx::{
-    ConnectOptions,
+    ConnectOptions, Postgres,
     postgres::{PgArguments, PgConnectOptions, PgPool, PgPoolOptions, PgRow},
 };
 
 use super::{
     batch::{Kind, Write},
     error::{Outage, StoreError, Verdict},
+    link::Link,
     row::Row,
     sql::{Query, Value},
 };
@@ -20,18 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const OTHERS: u32 = 8;
 const STATEMENTS: usize = 256;
 
-/// One writer at a time decides over the fleet, whichever mediator it lives in. The transaction's first
-/// statement, so that every later one sees what the holder before has committed. The number is arbitrary and
-/// must never change.
-pub(super) const LOCK_FLEET: Query =
-    Query::each("fleet.lock", "SELECT 1", "SELECT pg_advisory_xact_lock(7020190404218217843)");
-pub(super) const BEGIN_FLEET: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
-pub(super) const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-
 /// The writer has its connection to itself: readers cannot keep it waiting.
 #[derive(Debug, Clone)]
 pub(super) struct Pools {
-    pub(super) write: PgPool,
+    pub(super) writer: Link<Postgres>,
     pub(super) others: PgPool,
 }
 
@@ -51,11 +44,28 @@ pub(super) async fn open(url: &str) -> Result<Pools, StoreError> {
             ("idle_in_transaction_session_timeout", "30s"),
         ])
         .disable_statement_logging();
-    let pool = || PgPoolOptions::new().acquire_timeout(PATIENCE);
-    let failed = |source| StoreError::of("open", source, verdict);
-    let write = pool().max_connections(1).connect_with(options.clone()).await.map_err(failed)?;
-    let others = pool().max_connections(OTHERS).connect_with(options).await.map_err(failed)?;
-    Ok(Pools { write, others })
+    let writer = Link::new(options.clone(), verdict);
+    // A pool would try again and again for as long as it may; this says at once what is wrong.
+    writer.take("open").await?.give_back();
+    let others = PgPoolOptions::new()
+        .max_connections(OTHERS)
+        .acquire_timeout(PATIENCE)
+        .connect_with(options)
+        .await
+        .map_err(|source| StoreError::of("open", source, verdict))?;
+    Ok(Pools { writer, others })
+}
+
+impl Pools {
+    /// A pool that could not connect in time says the same as one that has no connection free.
+    pub(super) fn error(&self, query: &'static str, source: sqlx::Error) -> StoreError {
+        match source {
+            sqlx::Error::PoolTimedOut if self.others.size() == 0 => {
+                StoreError::Unavailable { query, outage: Outage::Lost, source: Some(source) }
+            }
+            source => StoreError::of(query, source, verdict),
+        }
+    }
 }
 
 /// The URL without its password, for messages.

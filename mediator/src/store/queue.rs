@@ -13,11 +13,12 @@ use shared::{
 };
 
 use super::{
+    conn::Conn,
     error::StoreError,
     quarantine,
     row::{Bad, Row},
     run,
-    sql::{Conn, Query, Value, listed},
+    sql::{Query, Value, listed},
 };
 
 /// The index of open Runs is partial; the condition is repeated so that both engines see that it applies.
@@ -69,22 +70,15 @@ impl Unknown {
 
     /// Reads the requirements of those set aside and puts them in line. Runs whose requirements cannot be read
     /// stay out of it, and in nobody's way.
-    pub(super) async fn resolve<S, P>(mut self, conn: &mut Conn<S, P>, fleet: &mut Fleet) -> Result<(), StoreError>
-    where
-        S: std::ops::DerefMut<Target = sqlx::SqliteConnection>,
-        P: std::ops::DerefMut<Target = sqlx::PgConnection>,
-    {
+    pub(super) async fn resolve(mut self, conn: &mut Conn, fleet: &mut Fleet) -> Result<(), StoreError> {
         let mut most = 1;
         while !self.0.is_empty() {
             let tried = self.0.values().flat_map(|line| line.iter().take(most)).map(|(_, run)| run.to_string());
             let list = [Value::Texts(tried.collect())];
             let mut known: BTreeMap<Arc<str>, Shape> = BTreeMap::new();
-            conn.each(&CONTRACTS, &list, |row| {
-                match shape(&row) {
-                    Ok(shape) => drop(known.insert(shape.hash.clone(), shape)),
-                    Err(bad) => quarantine(&bad.of("runs", run::key(&row))),
-                }
-                Ok(())
+            conn.each(&CONTRACTS, &list, |row| match shape(&row) {
+                Ok(shape) => drop(known.insert(shape.hash.clone(), shape)),
+                Err(bad) => quarantine(&bad.of("runs", run::key(&row))),
             })
             .await?;
             self.0.retain(|hash, line| {

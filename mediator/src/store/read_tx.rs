@@ -3,18 +3,19 @@
 use std::collections::BTreeSet;
 
 use shared::{
-    contract::Contract,
     RunId, Timestamp,
+    contract::Contract,
     domain::{Fleet, Lease, Node, Run},
 };
 
 use super::{
     Store,
     artifact::{self, ArtifactRow},
+    conn::Conn,
     error::StoreError,
     event::{self, EventRow},
     lease, list, load, node,
-    sql::{Conn, Query, Tx, Value},
+    sql::{Query, Value},
     sync::{self, keep},
 };
 
@@ -28,7 +29,7 @@ const READ_NOW: Query = Query::each(
 /// A read-only transaction: all its answers are of one moment.
 #[derive(Debug)]
 pub struct ReadTx {
-    pub(super) tx: Tx,
+    pub(super) tx: Conn,
     now: Timestamp,
 }
 
@@ -60,7 +61,6 @@ impl ReadTx {
         self.tx
             .each(&node::ALL, &[], |row| {
                 keep(node::read(&row), |node| nodes.push(node));
-                Ok(())
             })
             .await?;
         Ok(nodes)
@@ -75,7 +75,6 @@ impl ReadTx {
         self.tx
             .each(&lease::ALL, &[], |row| {
                 keep(lease::read(&row), |lease| leases.push(lease));
-                Ok(())
             })
             .await?;
         Ok(leases)
@@ -129,7 +128,6 @@ impl ReadTx {
         self.tx
             .each(&event::AFTER, &[Value::int(after), Value::int(limit)], |row| {
                 keep(event::read(&row), |event| events.push(event));
-                Ok(())
             })
             .await?;
         Ok(events)
@@ -153,7 +151,6 @@ impl ReadTx {
         self.tx
             .each(&artifact::OF_RUN, &[Value::show(run)], |row| {
                 keep(artifact::read(&row, run), |artifact| artifacts.push(artifact));
-                Ok(())
             })
             .await?;
         Ok(artifacts)

@@ -30,10 +30,9 @@ impl Store {
     /// [`StoreError`]
     pub async fn unsealed(&self) -> Result<Vec<RunId>, StoreError> {
         let mut runs = Vec::new();
-        let mut conn = self.engine.read().await?;
+        let mut conn = self.engine.read(UNSEALED.name).await?;
         conn.each(&UNSEALED, &[], |row| {
             keep(row.parse("run_id").map_err(|bad| bad.of("runs", run::key(&row))), |id| runs.push(id));
-            Ok(())
         })
         .await?;
         Ok(runs)
@@ -45,7 +44,7 @@ impl Store {
     /// [`StoreError`]
     pub async fn mark_sealed(&self, run: &RunId, truncated: bool) -> Result<bool, StoreError> {
         let values = [Value::show(run), Value::flag(truncated), Value::at(self.clock.now())];
-        Ok(self.engine.write().await?.execute(&MARK, &values).await? == 1)
+        Ok(self.engine.write(&MARK, &values).await? == 1)
     }
 
     /// Notes an artifact, if the fence lets it through: one compare-and-set. False: fenced off, nothing changed.
@@ -61,7 +60,7 @@ impl Store {
         let size = i64::try_from(artifact.size).unwrap_or(i64::MAX);
         let mut values = fence.values(self.clock.now());
         values.extend([Value::text(&artifact.name), Value::text(&artifact.sha256), Value::int(size)]);
-        Ok(self.engine.write().await?.execute(&artifact::PUT, &values).await? == 1)
+        Ok(self.engine.write(&artifact::PUT, &values).await? == 1)
     }
 
     /// Whether a node may write for this attempt now.
@@ -70,6 +69,6 @@ impl Store {
     /// [`StoreError`]
     pub async fn lease_holds(&self, fence: &Fence) -> Result<bool, StoreError> {
         let values = fence.values(self.clock.now());
-        Ok(self.engine.read().await?.one(&artifact::HOLDS, &values).await?.is_some())
+        Ok(self.engine.read(artifact::HOLDS.name).await?.one(&artifact::HOLDS, &values).await?.is_some())
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use sqlx::{
-    ConnectOptions,
+    ConnectOptions, Sqlite,
     sqlite::{
         SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow,
         SqliteSynchronous,
@@ -20,27 +20,22 @@ use sqlx::{
 use super::{
     batch::Write,
     error::{Outage, StoreError, Verdict},
+    link::Link,
     row::Row,
     sql::{Query, Value},
 };
 
-/// How long a statement waits for another process's lock, and a caller for the one writing connection.
+/// How long a statement waits for another process's lock, and a caller for a connection that reads.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Connections that read.
 const READERS: u32 = 4;
 /// Multi-row statements exist in several sizes each; all of them stay prepared.
 const STATEMENTS: usize = 512;
 
-/// Takes the write lock at once: a deferred transaction would find out only at its first write that another
-/// process was faster, and would have to be thrown away.
-pub(super) const BEGIN_FLEET: &str = "BEGIN IMMEDIATE";
-/// Reads only; the snapshot is taken by the first statement.
-pub(super) const BEGIN_READ: &str = "BEGIN DEFERRED";
-
-/// The two pools and the file below them.
+/// Who writes, who reads, and the file below them.
 #[derive(Debug, Clone)]
 pub(super) struct Pools {
-    pub(super) write: SqlitePool,
+    pub(super) writer: Link<Sqlite>,
     pub(super) read: SqlitePool,
     path: PathBuf,
     file: Option<(u64, u64)>,
@@ -57,23 +52,28 @@ pub(super) async fn open(path: &str) -> Result<Pools, StoreError> {
         .busy_timeout(PATIENCE)
         .statement_cache_capacity(STATEMENTS)
         .disable_statement_logging();
-    let pool = || {
-        SqlitePoolOptions::new()
-            .acquire_timeout(PATIENCE)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            // A file does not hang up; asking it costs a turn of the connection's thread each time.
-            .test_before_acquire(false)
-    };
-    let failed = |source| StoreError::of("open", source, verdict);
-    let write = pool().max_connections(1).connect_with(options.clone()).await.map_err(failed)?;
-    let read =
-        pool().max_connections(READERS).connect_with(options.pragma("query_only", "on")).await.map_err(failed)?;
+    let writer = Link::new(options.clone(), verdict);
+    // The writer makes the file and sets WAL before anybody reads.
+    writer.take("open").await?.give_back();
+    let read = SqlitePoolOptions::new()
+        .max_connections(READERS)
+        .acquire_timeout(PATIENCE)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        // A file does not hang up; asking it costs a turn of the connection's thread each time.
+        .test_before_acquire(false)
+        .connect_with(options.pragma("query_only", "on"))
+        .await
+        .map_err(|source| StoreError::of("open", source, verdict))?;
     let file = identity(&path);
-    Ok(Pools { write, read, path, file })
+    Ok(Pools { writer, read, path, file })
 }
 
 impl Pools {
+    pub(super) fn error(&self, query: &'static str, source: sqlx::Error) -> StoreError {
+        StoreError::of(query, source, verdict)
+    }
+
     /// SQLite goes on writing into a file that was deleted or replaced, and all of it is lost. So this is
     /// looked at before every transaction; it costs a microsecond.
     pub(super) fn check_file(&self, query: &'static str) -> Result<(), StoreError> {

@@ -7,6 +7,7 @@
 use shared::{NodeId, Timestamp, domain::Fleet};
 
 use super::{
+    conn::Conn,
     error::StoreError,
     fleet_tx::FleetTx,
     lease, node, quarantine, queue,
@@ -48,21 +49,18 @@ async fn everything(tx: &mut FleetTx, fleet: &mut Fleet) -> Result<(), StoreErro
 }
 
 /// Nodes, leases and the line into an empty fleet.
-pub(super) async fn load_all(conn: &mut super::sql::Tx, fleet: &mut Fleet) -> Result<(), StoreError> {
+pub(super) async fn load_all(conn: &mut Conn, fleet: &mut Fleet) -> Result<(), StoreError> {
     conn.each(&node::ALL, &[], |row| {
         keep(node::read(&row), |node| fleet.load_node(node));
-        Ok(())
     })
     .await?;
     conn.each(&lease::ALL, &[], |row| {
         keep(lease::read(&row), |lease| fleet.load_lease(&lease.node.clone(), Some(lease)));
-        Ok(())
     })
     .await?;
     let mut unknown = queue::Unknown::default();
     conn.each(&queue::ALL, &[], |row| {
         keep(queue::read(&row), |waiting| unknown.add(fleet, waiting));
-        Ok(())
     })
     .await?;
     unknown.resolve(conn, fleet).await
@@ -78,7 +76,6 @@ async fn changed(tx: &mut FleetTx, fleet: &mut Fleet) -> Result<(), StoreError> 
                 nodes.push(node.id.clone());
                 fleet.load_node(node);
             });
-            Ok(())
         })
         .await?;
     // A lease comes and goes with a new rev of its node: what is not there now is gone.
@@ -89,7 +86,6 @@ async fn changed(tx: &mut FleetTx, fleet: &mut Fleet) -> Result<(), StoreError> 
         tx.tx
             .each(&LEASES_SINCE, &since, |row| {
                 keep(lease::read(&row), |lease| fleet.load_lease(&lease.node.clone(), Some(lease)));
-                Ok(())
             })
             .await?;
     }
@@ -105,7 +101,6 @@ async fn changed(tx: &mut FleetTx, fleet: &mut Fleet) -> Result<(), StoreError> 
                     fleet.queue.remove(waiting.place);
                 }
             });
-            Ok(())
         })
         .await?;
     unknown.resolve(&mut tx.tx, fleet).await
@@ -121,7 +116,6 @@ async fn renewed(tx: &mut FleetTx, fleet: &mut Fleet) -> Result<(), StoreError> 
         tx.tx
             .each(&node::RENEWED, &[node::ids(&nodes), Value::at(now)], |row| {
                 keep(node::read(&row), |node| fleet.load_node(node));
-                Ok(())
             })
             .await?;
     }
@@ -131,7 +125,6 @@ async fn renewed(tx: &mut FleetTx, fleet: &mut Fleet) -> Result<(), StoreError> 
         tx.tx
             .each(&lease::OF_NODES, &[node::ids(&leases)], |row| {
                 keep(lease::read(&row), |lease| fleet.load_lease(&lease.node.clone(), Some(lease)));
-                Ok(())
             })
             .await?;
     }

@@ -57,7 +57,7 @@ impl Store {
             Value::maybe(token.node.as_ref()),
             Value::at(token.created_at),
         ];
-        self.engine.write().await?.execute(&PUT, &values).await.map(drop)
+        self.engine.write(&PUT, &values).await.map(drop)
     }
 
     /// The valid token with this hash.
@@ -66,7 +66,7 @@ impl Store {
     /// [`StoreError`]
     pub async fn token_by_hash(&self, hash: &str) -> Result<Option<TokenRow>, StoreError> {
         let values = [Value::text(hash), Value::at(self.clock.now())];
-        let row = self.engine.read().await?.one(&BY_HASH, &values).await?;
+        let row = self.engine.read(BY_HASH.name).await?.one(&BY_HASH, &values).await?;
         row.as_ref().map(read).transpose()
     }
 
@@ -76,11 +76,8 @@ impl Store {
     /// [`StoreError`]; a row that cannot be read is left out and counted.
     pub async fn list_tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
         let mut tokens = Vec::new();
-        let take = |row: Row| {
-            keep(read(&row), |token| tokens.push(token));
-            Ok(())
-        };
-        self.engine.read().await?.each(&ALL, &[], take).await?;
+        let mut conn = self.engine.read(ALL.name).await?;
+        conn.each(&ALL, &[], |row| keep(read(&row), |token| tokens.push(token))).await?;
         Ok(tokens)
     }
 }

@@ -3,7 +3,7 @@
 use mediator::store::{ArtifactRow, ErrorKind, Fence, TokenRow};
 use shared::{
     Duration, InstanceId, NodeId, Nonce, RunId, Timestamp,
-    domain::{Attempt, Cause, Changes, Fleet, Lease, RunState, Verdict},
+    domain::{Answer, Attempt, Cause, Changes, Fleet, Lease, RunState, Verdict},
 };
 
 use crate::{
@@ -89,7 +89,8 @@ async fn a_reported_attempt_is_closed(bed: Bed) {
     let (mut fleet, fence) = claimed(&bed).await;
     let store = &bed.store;
     assert!(store.put_artifact(&fence, &artifact("a", "22")).await.unwrap());
-    fleet.runs.get_mut(&fence.run).unwrap().steps[0].attempts[0].answer = Some("DONE".to_owned());
+    fleet.runs.get_mut(&fence.run).unwrap().steps[0].attempts[0].answer =
+        Some(Answer { state: "DONE".to_owned(), log_bytes: 0 });
     write(&bed, &fleet, Changes { attempts: [(fence.run.clone(), 0, 1)].into(), ..Changes::default() }).await;
     // What the judge saw stays; an agent that did not hear the answer may send it all again.
     assert!(store.put_artifact(&fence, &artifact("a", "22")).await.unwrap());

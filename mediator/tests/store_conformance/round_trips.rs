@@ -6,8 +6,8 @@ use shared::{
     InstanceId, NodeId, Nonce, Principal, RunId, StepName, StreamId, Timestamp, WorkId,
     contract::{self, StepKind},
     domain::{
-        Assigned, Attempt, Cause, Changes, Drain, FailReason, Finding, Fleet, Holds, Lease, Node, Policy, Reject, Run,
-        RunState, Step, StepState, Touches, Verdict,
+        Answer, Assigned, Attempt, Cause, Changes, Drain, FailReason, Finding, Fleet, Holds, Lease, Node, Policy,
+        Reject, Run, RunState, Step, StepState, Touches, Verdict,
     },
 };
 
@@ -239,7 +239,7 @@ async fn steps_and_attempts(bed: Bed) {
                 instance: InstanceId::new("i1").unwrap(),
                 nonce: Nonce::from_bits(u128::from(n)),
                 claimed_at: at(3),
-                answer: (number == 1).then(|| "DONE".to_owned()),
+                answer: (number == 1).then(|| Answer { state: "DONE".to_owned(), log_bytes: 1 << 40 }),
             })
             .collect();
     }

@@ -75,10 +75,9 @@ async fn a_group_costs_what_one_costs(bed: Bed) {
     group(&bed, &mut world, &mut fleet, &adverts).await;
     seen.take();
 
-    let commit = [("fleet.read", 1), ("fleet.commit", 1)];
+    let commit = [("fleet.begin", 1), ("fleet.read", 1), ("fleet.commit", 1)];
     let with = |more: &[(&str, u32)]| -> BTreeMap<String, u32> {
-        let lock = (!bed.is_sqlite()).then_some(("fleet.lock", 1));
-        commit.iter().chain(more).chain(&lock).map(|(name, n)| ((*name).to_owned(), *n)).collect()
+        commit.iter().chain(more).map(|(name, n)| ((*name).to_owned(), *n)).collect()
     };
     // Nothing but renewals.
     group(&bed, &mut world, &mut fleet, &adverts).await;
@@ -101,8 +100,7 @@ async fn a_group_costs_what_one_costs(bed: Bed) {
     assert_eq!(seen.take(), granted);
 
     // Two claims and their reports on each node, which end the Runs; they are in memory.
-    let work: Vec<Op> =
-        (0..4).flat_map(|node| [Op::Claim { node }, Op::Report { node, exit: 0, pick: 0 }]).collect();
+    let work: Vec<Op> = (0..4).flat_map(|node| [Op::Claim { node }, Op::Report { node, exit: 0, pick: 0 }]).collect();
     let work = [work.clone(), work].concat();
     group(&bed, &mut world, &mut fleet, &work).await;
     let worked = with(&[

@@ -17,6 +17,8 @@ on_both_engines!(
     dropped_leaves_nothing,
     the_lock_lets_one_in,
     waiting_for_the_lock_ends,
+    a_caller_that_goes_away_leaves_nothing,
+    after_a_failure_nothing_is_committed,
     events_have_no_gap,
     a_snapshot_does_not_move,
     nothing_is_read_when_nothing_changed,
@@ -66,6 +68,50 @@ async fn the_lock_lets_one_in(bed: Bed) {
     assert!(waited.await.is_err(), "two hold the lock");
     first.commit().await.unwrap();
     second.await.unwrap().unwrap();
+}
+
+/// A caller may go away in the middle of anything.
+async fn a_caller_that_goes_away_leaves_nothing(bed: Bed) {
+    let mut fleet = Fleet::default();
+    fleet.load_node(node("n"));
+    let changes = Changes { nodes: [NodeId::new("n").unwrap()].into(), ..Changes::default() };
+    for polls in 0..40 {
+        let mut work = Box::pin(async {
+            let mut tx = bed.store.begin_fleet().await.unwrap();
+            tx.sync(&mut Fleet::default()).await.unwrap();
+            tx.write(&fleet, &changes).await.unwrap();
+            // Never comes to its commit.
+            std::future::pending::<()>().await;
+        });
+        for _ in 0..polls {
+            let waited = tokio::time::timeout(Duration::from_micros(200), &mut work).await;
+            assert!(waited.is_err());
+        }
+        drop(work);
+    }
+    assert_eq!(bed.fresh_fleet().await, Fleet::default());
+    write_all(&bed, &mut fleet).await;
+    assert_eq!(bed.fresh_fleet().await.nodes().count(), 1);
+}
+
+/// SQLite would commit what came before a statement that failed.
+async fn after_a_failure_nothing_is_committed(bed: Bed) {
+    let mut fleet = Fleet::default();
+    fleet.load_node(node("n"));
+    let row = run("r", 1);
+    fleet.runs.insert(row.id.clone(), row.clone());
+    write_all(&bed, &mut fleet).await;
+    fleet.load_node(node("m"));
+    let changes = Changes {
+        nodes: [NodeId::new("m").unwrap()].into(),
+        // It exists.
+        new_runs: [row.id].into(),
+        ..Changes::default()
+    };
+    let mut tx = bed.store.begin_fleet().await.unwrap();
+    assert_eq!(tx.write(&fleet, &changes).await.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(tx.commit().await.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(bed.fresh_fleet().await.nodes().count(), 1);
 }
 
 async fn waiting_for_the_lock_ends(bed: Bed) {
@@ -141,13 +187,8 @@ async fn what_looks_expired_is_read_again(bed: Bed) {
     let (mut row, holder) = (node("n"), run("r", 1));
     row.expires_at = now;
     let id = row.id.clone();
-    let lease = Lease {
-        node: id.clone(),
-        run: holder.id.clone(),
-        nonce: Nonce::from_bits(1),
-        granted_at: now,
-        not_after: now,
-    };
+    let lease =
+        Lease { node: id.clone(), run: holder.id.clone(), nonce: Nonce::from_bits(1), granted_at: now, not_after: now };
     fleet.load_node(row);
     fleet.load_lease(&id, Some(lease));
     fleet.runs.insert(holder.id.clone(), holder);

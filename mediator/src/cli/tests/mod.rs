@@ -68,6 +68,7 @@ fn io(out: &Shared, err: &Shared) -> Io {
         err: Box::new(err.clone()),
         out_is_terminal: false,
         err_is_terminal: false,
+        err_width: 80,
         colour: false,
         interrupt: Box::pin(std::future::pending()),
     }
