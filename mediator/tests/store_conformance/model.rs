@@ -43,7 +43,7 @@ async fn play(bed: &Bed, groups: Vec<Group>) -> Result<(), TestCaseError> {
         }
         // Runs that ended may be forgotten at any time.
         if world.runs.len() % 3 == 0 {
-            fleet.forget_ended();
+            fleet.forget_idle_runs();
         }
         if !commits {
             continue;
