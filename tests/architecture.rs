@@ -48,13 +48,18 @@ fn only_in(folder: &str, word: &str, allowed: &[&str]) {
 
 #[test]
 fn shared_is_pure() {
-    for word in ["std::fs", "std::net", "std::env", "std::thread", "tokio", "sqlx", "tonic", "SystemTime", "Instant", "rand::"] {
+    for word in
+        ["std::fs", "std::net", "std::env", "std::thread", "tokio", "sqlx", "tonic", "SystemTime", "Instant", "rand::"]
+    {
         only_in("shared/src", word, &[]);
     }
     let manifest = std::fs::read_to_string(root().join("shared/Cargo.toml")).unwrap();
     let dependencies = manifest.split("[dependencies]").nth(1).unwrap().split("[dev-dependencies]").next().unwrap();
-    let names: BTreeSet<&str> =
-        dependencies.lines().filter_map(|line| line.split(['.', ' ', '=']).next()).filter(|it| !it.is_empty()).collect();
+    let names: BTreeSet<&str> = dependencies
+        .lines()
+        .filter_map(|line| line.split(['.', ' ', '=']).next())
+        .filter(|it| !it.is_empty())
+        .collect();
     let pure = BTreeSet::from(["jiff", "schemars", "serde", "serde_json", "serde-saphyr", "sha2", "thiserror"]);
     let more: Vec<_> = names.difference(&pure).collect();
     assert!(more.is_empty(), "is {more:?} pure? Then add it here");

@@ -37,8 +37,8 @@ use crate::{
 
 /// After the last step: how long its result may take to be acknowledged. What is not stays spooled.
 const FLUSH_WITHIN: Duration = Duration::from_secs(5);
-/// How long tasks may take to notice the end.
-const END_WITHIN: Duration = Duration::from_secs(5);
+/// How long tasks may take to notice the end, and adverts to say goodbye.
+const END_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why the agent is told to stop, and how urgently. Signals in the program, a channel in tests.
 pub trait Stops {
@@ -145,6 +145,7 @@ async fn stop(config: &Config, agent: &AgentState, stops: &mut impl Stops) {
     tracing::info!(timeout = %config.stop_timeout, "told to stop: what runs may end; a second signal kills it");
     agent.enter(Stage::Stopping);
     let urgent = tokio::select! {
+        biased;
         () = idle(agent) => None,
         () = stops.next() => Some(Duration::default()),
         () = tokio::time::sleep(config.stop_timeout.std()) => Some(config.grace),
@@ -166,7 +167,7 @@ async fn stop(config: &Config, agent: &AgentState, stops: &mut impl Stops) {
     tokio::select! {
         () = flushed => {}
         () = tokio::time::sleep(FLUSH_WITHIN.std()) => tracing::warn!("results stay spooled until the next start"),
-        () = stops.next(), if urgent.is_none() => {}
+        () = stops.next() => {}
     }
 }
 

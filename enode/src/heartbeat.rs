@@ -4,14 +4,14 @@
 //! last accepted advert: process groups are gone when it ends. After a pause of the whole machine it kills
 //! first and talks afterwards.
 
-use std::{io, sync::Arc, thread};
+use std::{cell::RefCell, io, rc::Rc, sync::Arc, thread};
 
 use proto::v1;
-use shared::Duration;
+use shared::{Duration, domain::Policy};
 use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
-    clock,
+    clock::{self, BootTime},
     config::Config,
     policy::PolicyFile,
     session::{
@@ -35,6 +35,10 @@ const GOODBYE_WITHIN: std::time::Duration = std::time::Duration::from_secs(3);
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 /// Groups must be gone this long before the leases end.
 const MARGIN: Duration = Duration::from_millis(500);
+/// Reading the policy file takes microseconds, unless its file system hangs.
+const SLOW_POLICY: Duration = Duration::from_millis(500);
+/// So long the answer of a hanging file system is good for all nodes.
+const SLOW_POLICY_HOLDS: Duration = Duration::from_secs(5);
 
 /// The running thread.
 #[derive(Debug)]
@@ -54,10 +58,11 @@ impl Heartbeat {
             let _entered = runtime.enter();
             Arc::new(Link::new(config)?)
         };
-        let beat = Beat { config: config.clone(), agent: agent.clone(), policy: policy.clone(), link };
+        let (config, agent, policy) = (config.clone(), agent.clone(), policy.clone());
         let (on_end, ended) = oneshot::channel();
         let thread = thread::Builder::new().name("heartbeat".to_owned()).spawn(move || {
-            runtime.block_on(beat.run());
+            let beat = Beat { config, agent, policy, slow: Rc::default(), link };
+            tokio::task::LocalSet::new().block_on(&runtime, beat.run());
             drop(on_end);
         })?;
         Ok(Self { thread, ended })
@@ -92,6 +97,8 @@ struct Beat {
     config: Arc<Config>,
     agent: Arc<AgentState>,
     policy: PolicyFile,
+    /// A policy that took long to read, and until when it is not read again.
+    slow: Rc<RefCell<Option<(BootTime, Policy)>>>,
     link: Arc<Link>,
 }
 
@@ -99,7 +106,7 @@ impl Beat {
     async fn run(self) {
         let mut nodes = JoinSet::new();
         for node in self.agent.nodes().iter().cloned() {
-            nodes.spawn(self.clone().node(node));
+            nodes.spawn_local(self.clone().node(node));
         }
         let watch = async {
             loop {
@@ -164,9 +171,9 @@ impl Beat {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             ..v1::AdvertiseRequest::default()
         };
-        let policy = self.policy.read();
+        let policy = self.read_policy();
         let sent = clock::boot_time();
-        let mark = node.advert(&mut advert, &policy);
+        let Some(mark) = node.advert(&mut advert, &policy) else { return Err(Failure::Idle) };
         let answer = self.link.advertise(advert, ANSWER_WITHIN).await;
         self.agent.heard(self.link.mediator(), is_answer(&answer));
         match answer {
@@ -181,6 +188,21 @@ impl Beat {
             },
             Err(e) => Err(Failure::Call(e)),
         }
+    }
+
+    /// The owner's word of now. A file system that hangs must not hold up the renewals of every node in turn:
+    /// what it cost one node its time is told to the others as well.
+    fn read_policy(&self) -> Policy {
+        let mut slow = self.slow.borrow_mut();
+        let asked = clock::boot_time();
+        if let Some((_, policy)) = slow.as_ref().filter(|(until, _)| *until > asked) {
+            return policy.clone();
+        }
+        let policy = self.policy.read();
+        let answered = clock::boot_time();
+        let hung = asked.until(answered) >= SLOW_POLICY;
+        *slow = hung.then(|| (answered.plus(SLOW_POLICY_HOLDS), policy.clone()));
+        policy
     }
 
     async fn goodbye(&self, node: &Node) {

@@ -177,7 +177,7 @@ mod tests {
             let identity = Identity::load(dir.path(), &node()).unwrap();
             assert!(identity.replaces.is_empty(), "{garbage}");
             assert_eq!(std::fs::read_to_string(path.with_extension("json.broken")).unwrap(), garbage);
-            assert_eq!(Identity::load(dir.path(), &node()).unwrap().replaces, [identity.instance.clone()]);
+            assert_eq!(Identity::load(dir.path(), &node()).unwrap().replaces, std::slice::from_ref(&identity.instance));
         }
     }
 

@@ -117,12 +117,25 @@ pub fn make_private(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// Writes a file completely or not at all, and for good.
+/// Writes a file completely or not at all, and for good: also a loss of power does not undo it.
 ///
 /// # Errors
 /// As the file system says; the old content, if any, is still there.
 pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+    write(path, content, File::sync_all)?;
     let dir = path.parent().ok_or_else(|| io::Error::other("a file needs a folder"))?;
+    File::open(dir)?.sync_all()
+}
+
+/// Writes a file completely or not at all.
+///
+/// # Errors
+/// As the file system says; the old content, if any, is still there.
+pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
+    write(path, content, |_| Ok(()))
+}
+
+fn write(path: &Path, content: &[u8], sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
     let temporary = PathBuf::from(temporary);
@@ -132,9 +145,8 @@ pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
         .truncate(true)
         .mode(0o600)
         .open(&temporary)
-        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&temporary, path))
-        .and_then(|()| File::open(dir)?.sync_all());
+        .and_then(|mut file| file.write_all(content).and_then(|()| sync(&file)))
+        .and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         // Best effort: the failure that counts is the first one.
         drop(fs::remove_file(&temporary));
@@ -184,7 +196,8 @@ impl Spool {
                     Err(why) => self.set_aside(&path, &why),
                 },
                 Some("log") => logs.push(path),
-                _ => fs::remove_file(&path)?,
+                Some("tmp") => drop(fs::remove_file(&path)),
+                _ => self.set_aside(&path, "nothing that belongs into a spool"),
             }
         }
         records.sort_by(|a: &Record, b| (a.ended_at, a.key()).cmp(&(b.ended_at, b.key())));

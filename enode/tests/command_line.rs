@@ -87,6 +87,11 @@ impl Shown {
         *self.0.lock().unwrap() =
             Some(v1::NodeView { node_id: "yard".into(), expires_at: 2_000, draining, lease, ..Default::default() });
     }
+    fn expire(&self) {
+        if let Some(node) = self.0.lock().unwrap().as_mut() {
+            node.expires_at = 1_000;
+        }
+    }
 }
 
 #[tonic::async_trait]
@@ -241,9 +246,9 @@ async fn wait_ends_with_0_only_when_mediator_and_agent_both_say_so() {
                 tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
             }
         }
-        std::time::Instant::now()
+        enode::clock::boot_time()
     };
-    let ended = async { (waiting.await, std::time::Instant::now()) };
+    let ended = async { (waiting.await, enode::clock::boot_time()) };
     let ((ran, ended), all_true) = tokio::join!(ended, play);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ended >= all_true, "it ended before everything was true");
@@ -254,10 +259,13 @@ async fn wait_ends_with_0_only_when_mediator_and_agent_both_say_so() {
 }
 
 #[tokio::test]
-async fn wait_without_an_agent_says_so_and_trusts_the_mediator() {
+async fn wait_without_an_agent_ends_when_its_advert_has_expired() {
     let (shown, url) = mediator().await;
     let yard = Yard::new(&url);
     shown.set("graceful", None);
+    let ran = yard.run_beside(&["drain", "--wait", "--timeout", "300ms"]).await;
+    assert!(ran.code == 3 && ran.err.contains("its last advert still counts"), "{ran:?}");
+    shown.expire();
     let ran = yard.run_beside(&["drain", "--wait", "--output", "json"]).await;
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.err.contains("no agent runs here"), "{ran:?}");
@@ -371,4 +379,47 @@ fn a_second_agent_with_the_same_state_is_refused_with_its_pid() {
     let ran = yard.run(&["run"]);
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.err.contains(&format!("pid {}", std::process::id())), "{ran:?}");
+}
+
+/// Ends the process it started, whatever happens to the test.
+struct Running(std::process::Child);
+
+impl Running {
+    fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.0), signal).unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+fn the_agent_answers_status_outlives_sighup_and_ends_on_sigterm_with_0() {
+    let yard = Yard::new(&nowhere());
+    std::fs::write(yard.path("yard.policy.toml"), "drain = \"graceful\"\n").unwrap();
+    let mut agent = Running(yard.command(&["run"]).stderr(std::process::Stdio::null()).spawn().unwrap());
+    while yard.run(&["status"]).code != 0 {
+        assert!(agent.0.try_wait().unwrap().is_none(), "it ended");
+    }
+    agent.signal(rustix::process::Signal::HUP);
+    let ran = yard.run(&["status"]);
+    assert!(ran.code == 0 && ran.out.contains("(not connected)"), "{ran:?}");
+    let ran = yard.run(&["run"]);
+    assert!(ran.code == 2 && ran.err.contains(&format!("pid {}", agent.0.id())), "{ran:?}");
+    assert!(agent.0.try_wait().unwrap().is_none(), "SIGHUP ended it");
+    agent.signal(rustix::process::Signal::TERM);
+    assert_eq!(agent.0.wait().unwrap().code(), Some(0));
+    assert_eq!(yard.policy(), "drain = \"graceful\"\n", "stopping writes nothing");
+    assert_eq!(yard.run(&["status"]).code, 1);
+}
+
+#[test]
+fn a_log_filter_that_is_none_is_refused() {
+    let yard = Yard::new(&nowhere());
+    let ran: Ran = yard.command(&["run"]).env("ENODE_LOG", "a=b=c").output().unwrap().into();
+    assert!(ran.code == 2 && ran.err.contains("ENODE_LOG"), "{ran:?}");
 }

@@ -78,8 +78,9 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     tasks.spawn(every(config.sweep_interval, stop.clone(), services.clone(), sweep));
     tasks.spawn(seal::run(services.clone(), wake_sealer, stop.clone()));
 
+    let message_bytes = usize::try_from(config.limits.message_bytes).unwrap_or(usize::MAX);
     let (health, _) = tonic_health::server::health_reporter();
-    let routes = grpc::routes(&services, Pages { services: services.clone(), metrics }, &health)?;
+    let routes = grpc::routes(&services, Pages { services: services.clone(), metrics }, &health, message_bytes)?;
     drop(services);
     tracing::info!(listen = %config.listen, tls = tls.is_some(), state_dir = %config.state_dir.display(), "serving");
     let incoming = tls::incoming(listener, tls);
@@ -168,5 +169,5 @@ async fn sweep(services: Services) {
 
 fn unavailable(what: &str, error: &Error) {
     tracing::warn!(reason = error.kind().reason(), "{what}");
-    error.log();
+    error.note();
 }

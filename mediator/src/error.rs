@@ -206,9 +206,15 @@ impl Error {
         }
     }
 
-    /// Writes faults of ours to the log, with their chain. Peers' mistakes are not logged as errors.
+    /// Counts a failure by its reason as it is told to a peer, and logs it if it is ours.
+    pub fn note(&self) {
+        crate::metrics::refused(self.kind());
+        self.log();
+    }
+
+    /// Writes faults of ours to the log, with their chain. Peers' mistakes are not logged.
     pub fn log(&self) {
-        if matches!(self.kind(), Kind::Internal | Kind::StoreUnavailable) {
+        if matches!(self.kind(), Kind::Internal | Kind::StoreUnavailable) && !matches!(self, Self::Stopping) {
             let mut chain = self.to_string();
             let mut source = std::error::Error::source(self);
             while let Some(cause) = source {

@@ -6,7 +6,10 @@ use metrics::{describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
 use shared::domain::Wake;
 
-use crate::{error::Error, service::Services};
+use crate::{
+    error::{Error, Kind},
+    service::Services,
+};
 
 /// Counter, label `wake`: queued Runs that got their nodes.
 pub const PROMOTIONS: &str = "mediator_promotions_total";
@@ -18,7 +21,9 @@ pub const LEASES: &str = "mediator_leases";
 pub const NODES: &str = "mediator_nodes";
 /// Counter: late writes of nodes that were refused.
 pub const STALE_WRITES: &str = "mediator_stale_writes_total";
-/// Counter, label `path`: adverts, by how they were taken.
+/// Counter, label `reason`: failures told to peers, by the stable reason.
+pub const REFUSALS: &str = "mediator_refusals_total";
+/// Counter: adverts.
 pub const ADVERTS: &str = "mediator_adverts_total";
 /// Histogram: requests in one commit of the fleet writer.
 pub const GROUP_SIZE: &str = "mediator_writer_group_size";
@@ -51,6 +56,7 @@ fn describe() {
     describe_gauge!(RUNS, "Runs that have not ended, by state.");
     describe_gauge!(LEASES, "Leases now.");
     describe_gauge!(NODES, "Nodes by state: free, busy, draining, expired.");
+    describe_counter!(REFUSALS, "Failures told to peers, by reason.");
     describe_counter!(STALE_WRITES, "Late writes of nodes that were refused.");
     describe_counter!(ADVERTS, "Adverts that came in.");
     describe_histogram!(GROUP_SIZE, "Requests in one commit of the fleet writer.");
@@ -66,9 +72,12 @@ pub fn promoted(wake: Wake) {
     metrics::counter!(PROMOTIONS, "wake" => wake.as_str()).increment(1);
 }
 
-/// A late write was refused.
-pub fn stale_write() {
-    metrics::counter!(STALE_WRITES).increment(1);
+/// A peer was told that something failed. Called where the answer is made, and nowhere else.
+pub fn refused(kind: Kind) {
+    metrics::counter!(REFUSALS, "reason" => kind.reason()).increment(1);
+    if kind == Kind::Stale {
+        metrics::counter!(STALE_WRITES).increment(1);
+    }
 }
 
 /// An advert came in.
@@ -109,6 +118,8 @@ mod tests {
         let text = metrics::with_local_recorder(&recorder, || {
             describe();
             promoted(Wake::RunSettled);
+            refused(Kind::Stale);
+            refused(Kind::NotFound);
             group(3, std::time::Duration::from_millis(4));
             recorder.handle().render()
         });
@@ -116,6 +127,8 @@ mod tests {
             let count = u8::from(wake == Wake::RunSettled);
             assert!(text.contains(&format!("{PROMOTIONS}{{wake=\"{wake}\"}} {count}")), "{text}");
         }
+        assert!(text.contains("mediator_refusals_total{reason=\"NOT_FOUND\"} 1"), "{text}");
+        assert!(text.contains("mediator_stale_writes_total 1"), "{text}");
         assert!(text.contains("mediator_writer_group_size_bucket{le=\"4\"} 1"), "{text}");
     }
 }

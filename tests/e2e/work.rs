@@ -2,7 +2,11 @@
 
 use std::process::Command;
 
-use tests::{Agent, AgentOptions, Engine, Mediator, mediator::{run, step_of}, on_both_engines, wait_until};
+use tests::{
+    Agent, AgentOptions, Engine, Mediator,
+    mediator::{run, step_of},
+    on_both_engines, wait_until,
+};
 
 use crate::gate::{Gate, on_builder};
 
@@ -109,7 +113,7 @@ on_both_engines! {
         mediator.submit(&on_builder(
             "slow",
             &format!(
-                "  - {{id: slow, uses: builder, timeout: 500ms, run: [sh, -c, 'trap \"\" TERM; sleep 600 & echo $! > {}; wait; sleep 600']}}\n",
+                "  - {{id: slow, uses: builder, timeout: 500ms, run: [sh, -c, 'trap \"\" TERM; sleep 600 & echo $$! > {}; wait; sleep 600']}}\n",
                 child.display()
             ),
         ));
@@ -146,8 +150,8 @@ on_both_engines! {
         let _agent = Agent::start(&mediator, "n1");
         mediator.submit(&on_builder(
             "many",
-            "  - {id: many, uses: builder, run: [sh, -c, 'i=0; mkdir $OUT/d; while [ $i -lt 1000 ]; do echo $i > $OUT/d/$i; i=$((i+1)); done'], out: [d]}\n  \
-             - {id: count, uses: builder, in: {from: [d]}, run: [sh, -c, 'test $(ls $IN/d | wc -l) = 1000']}\n",
+            "  - {id: many, uses: builder, run: [sh, -c, 'i=0; mkdir $OUT/d; while [ $$i -lt 1000 ]; do echo $$i > $OUT/d/$$i; i=$$((i+1)); done'], out: [d]}\n  \
+             - {id: count, uses: builder, in: {from: [d]}, run: [sh, -c, 'test $$(ls $IN/d | wc -l) = 1000']}\n",
         ));
         mediator.wait_state("many", "SUCCEEDED");
     }

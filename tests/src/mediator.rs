@@ -109,7 +109,8 @@ impl Mediator {
         // Free now, and nobody else on this machine is likely to take it in the next moment.
         let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port").port();
         let extra = extra.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let mut mediator = Self { home, address: format!("127.0.0.1:{port}"), database, _postgres: postgres, extra, child: None };
+        let mut mediator =
+            Self { home, address: format!("127.0.0.1:{port}"), database, _postgres: postgres, extra, child: None };
         mediator.restart();
         mediator
     }

@@ -139,7 +139,8 @@ pub(super) struct DrainArgs {
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(super) reason: String,
     /// Return only when the mediator shows every node of this machine draining without a lease, and the agent
-    /// here has no process of a Run. Where no agent runs, the mediator's view alone counts
+    /// here has no process of a Run. Where no agent runs, the mediator must show
+    /// that their adverts have expired
     #[arg(long)]
     pub(super) wait: bool,
     /// Wait at most this long, such as 30s, 10m or 2h; the machine stays draining [default: for ever]

@@ -72,8 +72,9 @@ pub(super) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
     for row in rows {
         table.add_row(row);
     }
-    // comfy-table pads the last column and the frame's place.
-    table.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>().join("\n")
+    // Each cell is padded on both sides; the outer blanks are of no use.
+    let trimmed = |line: String| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned();
+    table.lines().map(trimmed).collect::<Vec<_>>().join("\n")
 }
 
 /// How long ago, in whole seconds.

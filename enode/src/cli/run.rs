@@ -1,13 +1,14 @@
 //! `enode run`.
 
+use anyhow::{Context, anyhow};
+use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::{Exit, Failure, Outcome};
 use crate::{app, config::Config, local::Lock};
 
 pub(super) async fn run(config: Config) -> Outcome {
-    let filter = EnvFilter::try_from_env("ENODE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt().with_env_filter(filter()?).with_writer(std::io::stderr).init();
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -16,6 +17,31 @@ pub(super) async fn run(config: Config) -> Outcome {
         name = config.name, slots = config.slots, mediator = config.mediator.join(","),
         state_dir = %config.state_dir.display(), policy_file = %config.policy_file.display(), "enode starts"
     );
-    app::run(config).await?;
+    let mut hangups = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+    let ignore_hangups = async {
+        // Unhandled it would end the agent, and with it what runs.
+        while hangups.recv().await.is_some() {
+            tracing::info!(
+                "SIGHUP changes nothing: the policy file is followed all the time, the rest is read at start"
+            );
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        ended = Box::pin(app::run(config)) => ended?,
+        () = ignore_hangups => {}
+    }
     Ok(Exit::Done)
+}
+
+fn filter() -> Result<EnvFilter, Failure> {
+    let words = std::env::var("ENODE_LOG").unwrap_or_default();
+    if words.is_empty() {
+        return Ok(EnvFilter::new("info"));
+    }
+    EnvFilter::try_new(&words).map_err(|error| {
+        let error =
+            anyhow!("environment: ENODE_LOG {words:?}: {error}; write a level such as debug, or enode=debug,info");
+        Failure::new(Exit::Refused, error)
+    })
 }

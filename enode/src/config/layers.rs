@@ -1,6 +1,9 @@
 //! Where values come from, and how each place is named in a message.
 
-use std::{collections::HashMap, path::PathBuf};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
 
 use figment::{
     Error, Metadata, Profile, Provider, Source,
@@ -35,8 +38,9 @@ pub struct Flags {
     pub slots: Option<String>,
 }
 
-/// All places that configuration is read from.
-#[derive(Debug, Clone, Default)]
+/// All places that configuration is read from. No `Debug`: the environment may hold the token.
+#[derive(Clone, Default)]
+#[expect(missing_debug_implementations, reason = "it would show secrets")]
 pub struct Layers {
     /// Files in rising order; those that do not exist are skipped.
     pub files: Vec<PathBuf>,
@@ -167,7 +171,7 @@ fn insert(into: &mut Dict, key: &str, value: &str) {
     }
 }
 
-fn read_file(path: &PathBuf) -> Result<Option<Layer>, String> {
+fn read_file(path: &Path) -> Result<Option<Layer>, String> {
     let shown = path.display();
     let Some(file) = files::read_regular(path, LIMIT).map_err(|why| format!("{shown} {why}"))? else {
         return Ok(None);
@@ -184,7 +188,7 @@ fn read_file(path: &PathBuf) -> Result<Option<Layer>, String> {
     let mut lines = HashMap::new();
     note_lines(document.as_table(), "", text, &mut lines);
     let values = toml::from_str(text).map_err(|error| format!("{shown}: {}", error.message()))?;
-    Ok(Some(Layer { from: From::File { path: path.clone(), lines }, values }))
+    Ok(Some(Layer { from: From::File { path: path.to_owned(), lines }, values }))
 }
 
 fn note_lines(table: &dyn toml_edit::TableLike, prefix: &str, text: &str, lines: &mut HashMap<String, usize>) {

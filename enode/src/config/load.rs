@@ -71,7 +71,7 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
     let artifact_bytes = l.take("artifact_bytes", fields::size).unwrap_or(defaults::ARTIFACT_BYTES);
     let min_free = l.take("disk.min_free", fields::size).filter(|bytes| *bytes > 0);
     let token = l.token(sources, need);
-    l.check_transport(&mediator, ca_file.as_deref());
+    l.check_transport(&mediator, ca_file.as_deref(), need);
 
     if !l.faults.is_empty() {
         return Err(ConfigErrors(l.faults));
@@ -194,7 +194,7 @@ impl Loader {
     }
 
     /// Says what would only show when the first connection fails.
-    fn check_transport(&mut self, mediator: &[String], ca_file: Option<&Path>) {
+    fn check_transport(&mut self, mediator: &[String], ca_file: Option<&Path>, need: Need) {
         for url in mediator {
             let https = url.starts_with("https:");
             match ca_file {
@@ -203,7 +203,10 @@ impl Loader {
                 }
                 Some(path) => {
                     if let Err(why) = read_text(path, 1 << 20) {
-                        self.fault("ca_file", &why);
+                        match need {
+                            Need::All => self.fault("ca_file", &why),
+                            Need::Owner => self.warnings.push(format!("{} {why}", self.place("ca_file"))),
+                        }
                     }
                 }
                 None if https => {

@@ -89,7 +89,7 @@ impl ConfigErrors {
 pub enum Need {
     /// All of it must be usable.
     All,
-    /// The owner's own commands work without a token: an unreadable one becomes a warning.
+    /// The owner's own commands work without token and authority: what cannot be read of them becomes a warning.
     Owner,
 }
 

@@ -29,7 +29,7 @@ fn judge(reasons: &mut Reasons, free: u64, min_free: u64, now: Timestamp) {
 }
 
 fn gib(bytes: u64) -> String {
-    let tenths = u128::from(bytes) * 10 >> 30;
+    let tenths = (u128::from(bytes) * 10) >> 30;
     format!("{}.{} GiB", tenths / 10, tenths % 10)
 }
 

@@ -18,7 +18,7 @@ const REASON: usize = 1_000;
 /// A policy file that could be understood. Another type than the advertised policy: it holds a local secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
-    /// The owner's word; `None` when the file does not have the key.
+    /// The owner's word; `None` when the file does not have the key, or releases in a last line that has not ended.
     pub drain: Option<Drain>,
     /// Why, on one line.
     pub reason: String,
@@ -99,7 +99,10 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Written, String> {
                         format!("drain must be text, not {}: write \"graceful\", \"at-boundary\" or \"\"", kind(item)),
                     )
                 })?;
-                written.drain = Some(word.trim().parse().map_err(|why: String| at(item, format!("drain: {why}")))?);
+                let word = word.trim().parse().map_err(|why: String| at(item, format!("drain: {why}")))?;
+                // At the very end, `""` may be the beginning of `"""at-boundary"""`: silence, until a line ends.
+                let cut = word == Drain::None && item.span().is_some_and(|span| span.end == text.len());
+                written.drain = Some(word).filter(|_| !cut);
             }
             "reason" => {
                 let words = item

@@ -4,7 +4,7 @@
 //! seconds, and what cannot be understood never lends.**
 //!
 //! * A file with a `drain` value counts at once, whatever it says.
-//! * Silence is a file that is missing, empty, or without `drain`. Where nothing was held back it means lending.
+//! * Silence is a file that is missing, empty, without `drain`, or that breaks off right after `drain = ""`. Where nothing was held back it means lending.
 //!   Where something was, it must last [`SETTLE`] without a break first, because editors unlink and create, or
 //!   truncate and write, and a half-written file often reads well.
 //! * A file that is broken (not text, not TOML, an unknown word, a wrong type, too big, not a regular file, not

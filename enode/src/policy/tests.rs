@@ -86,7 +86,7 @@ fn a_broken_text_is_named_with_its_line_and_what_to_write() {
 
 #[test]
 fn odd_but_readable_texts_are_read() {
-    let good: [(&[u8], Option<Drain>, &str); 14] = [
+    let good: [(&[u8], Option<Drain>, &str); 16] = [
         (b"", None, ""),
         (b"\xef\xbb\xbf", None, ""),
         (b"# only a comment", None, ""),
@@ -95,7 +95,9 @@ fn odd_but_readable_texts_are_read() {
         (b"\tdrain\t=\t\"at-boundary\"\t\t\n", Some(Drain::AtBoundary), ""),
         (b"drain = 'at-boundary'   \n   \n", Some(Drain::AtBoundary), ""),
         (b"drain = \" graceful \"", Some(Drain::Graceful), ""),
-        (b"drain = \"\"", Some(Drain::None), ""),
+        (b"drain = \"\"\n", Some(Drain::None), ""),
+        (b"drain = \"\" # all yours", Some(Drain::None), ""),
+        (b"drain = \"\"", None, ""),
         (b"drain = \"\"\"graceful\"\"\"", Some(Drain::Graceful), ""),
         (b"\"drain\" = \"graceful\" # mine", Some(Drain::Graceful), ""),
         (b"drain = \"grace\\u0066ul\"", Some(Drain::Graceful), ""),
@@ -161,7 +163,7 @@ fn a_file_that_may_not_be_read_is_broken() {
     }
     let yard = yard();
     yard.write("drain = \"\"");
-    fs::set_permissions(yard.file(), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(yard.file(), fs::Permissions::from_mode(0o000)).unwrap();
     let policy = PolicyFile::start(&yard.config).unwrap().read();
     assert_eq!(policy.drain, Drain::Graceful);
     assert!(policy.error.contains("may not be read"), "{}", policy.error);
@@ -359,4 +361,64 @@ fn a_look_never_waits_for_a_pipe() {
     let yard = yard();
     rustix::fs::mkfifoat(rustix::fs::CWD, yard.file(), rustix::fs::Mode::RWXU).unwrap();
     assert!(matches!(look(yard.file()), Seen::Broken(_)));
+}
+
+/// Whatever part of a file an editor has written so far: it never weakens what the owner said before.
+#[test]
+fn no_prefix_of_a_file_weakens_a_drain() {
+    use super::{judge::Judge, memory::Memory};
+    use crate::clock::BootTime;
+    let texts = [
+        "drain = \"at-boundary\"\nreason = \"x\"\n",
+        "# mine\r\nreason = \"a # b\"\r\n\r\ndrain = 'at-boundary'\r\n[panel]\r\nx = 1\r\n",
+        "\u{feff}panel_token = \"t\"\ndrain = \"\"\"at-boundary\"\"\"",
+    ];
+    for text in texts {
+        for end in 0..=text.len() {
+            let wall = shared::Timestamp::from_millis(1);
+            let mut memory = Memory::default();
+            memory.take(Drain::AtBoundary, "mine", wall);
+            let seen = parse("p", &text.as_bytes()[..end]).map_or_else(Seen::Broken, Seen::Written);
+            let policy = Judge::new(memory).judge(seen, wall, BootTime::from_millis(1));
+            let written = String::from_utf8_lossy(&text.as_bytes()[..end]);
+            assert_eq!(policy.drain, Drain::AtBoundary, "{written:?}: {policy:?}");
+        }
+    }
+}
+
+proptest::proptest! {
+    /// Nothing that can stand in a file makes it panic, and every message is one line.
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+        if let Err(why) = parse("p", &bytes) {
+            proptest::prop_assert!(why.starts_with("p:") && !why.contains('\n'), "{}", why);
+        }
+    }
+
+    /// Small changes of a good file: either understood or held back, and an edit keeps every other line.
+    #[test]
+    fn an_edit_keeps_every_other_line(
+        lines in proptest::collection::vec("(# [a-z]{0,5}|[a-c]{1,2} = [0-9]|drain = \"graceful\"|reason = \"z\"|\\[t[0-9]\\]|)", 0..8),
+        crlf in proptest::bool::ANY,
+    ) {
+        use super::writer::{Edit, edit};
+        let end = if crlf { "\r\n" } else { "\n" };
+        let text: String = lines.iter().map(|line| format!("{line}{end}")).collect();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p.toml");
+        fs::write(&path, &text).unwrap();
+        let change = Edit { drain: Drain::AtBoundary, reason: "why".into(), force: false };
+        if edit(&path, dir.path(), &change).is_ok() {
+            let after = fs::read_to_string(&path).unwrap();
+            let kept = |text: &str| -> Vec<String> {
+                let own = |line: &&str| !line.starts_with("drain =") && !line.starts_with("reason =");
+                text.lines().filter(own).map(str::to_owned).collect()
+            };
+            proptest::prop_assert_eq!(kept(&after), kept(&text));
+            let written = parse("p", after.as_bytes()).unwrap();
+            proptest::prop_assert_eq!((written.drain, written.reason.as_str()), (Some(Drain::AtBoundary), "why"));
+        } else {
+            proptest::prop_assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+    }
 }

@@ -88,6 +88,10 @@ pub fn edit(path: &Path, state_dir: &Path, edit: &Edit) -> Result<Done, WriteErr
         }
     };
     let Some(old) = found else {
+        // Private to us, it could not be read by an agent that runs as another user.
+        if let Some((uid, _)) = agent.filter(|(uid, _)| !root && *uid != rustix::process::geteuid().as_raw()) {
+            return Err(WriteError::Foreign { path: state_dir.to_owned(), uid });
+        }
         let text = splice("", edit).map_err(WriteError::Broken)?;
         // Made by root, it would be of no use to an agent that runs as another user.
         files::write_atomic_as(path, text.as_bytes(), 0o600, agent.filter(|_| root)).map_err(failed)?;
@@ -144,7 +148,8 @@ fn splice(text: &str, edit: &Edit) -> Result<String, String> {
     let reason = file::one_line(&edit.reason);
     let body = set(body, "reason", &reason, !reason.is_empty())?;
     let body = set(&body, "drain", edit.drain.as_str(), true)?;
-    let result = format!("{bom}{body}");
+    let end = if body.ends_with('\n') { "" } else { newline(&body) };
+    let result = format!("{bom}{body}{end}");
     let read = file::parse("the edited file", result.as_bytes())?;
     if read.drain != Some(edit.drain) || read.reason != reason {
         return Err("the edited file would not mean what was asked".to_owned());
@@ -169,10 +174,14 @@ fn set(text: &str, key: &str, value: &str, add: bool) -> Result<String, String> 
     let last = ends.max().map(|end| text[end..].find('\n').map_or(text.len(), |line| end + line + 1));
     let tables = document.iter().filter_map(|(_, item)| table_start(item)).min();
     let at = last.or(tables).unwrap_or(text.len());
-    let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let newline = newline(text);
     let (before, after) = text.split_at(at);
     let gap = if before.is_empty() || before.ends_with('\n') { "" } else { newline };
     Ok(format!("{before}{gap}{key} = {quoted}{newline}{after}"))
+}
+
+fn newline(text: &str) -> &'static str {
+    if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
 fn table_start(item: &Item) -> Option<usize> {

@@ -31,7 +31,7 @@ fn only_the_two_values_change() {
         "# top\n\npanel_token = \"hunter2\"   # secret\ndrain  =  ''  # mine\nfoo = [1,\n  2]\n\n[x]\n# deep\ny=1";
     assert_eq!(
         after(text, &graceful("a \"quoted\" one")),
-        "# top\n\npanel_token = \"hunter2\"   # secret\ndrain  =  \"graceful\"  # mine\nfoo = [1,\n  2]\nreason = 'a \"quoted\" one'\n\n[x]\n# deep\ny=1"
+        "# top\n\npanel_token = \"hunter2\"   # secret\ndrain  =  \"graceful\"  # mine\nfoo = [1,\n  2]\nreason = 'a \"quoted\" one'\n\n[x]\n# deep\ny=1\n"
     );
 }
 

@@ -90,6 +90,7 @@ impl Caller {
         let mut fruitless = 0;
         // After a failure the first message is empty: it only asks how far the mediator is.
         let mut ask = false;
+        let mut rewound = false;
         loop {
             let now = *written
                 .wait_for(|it| it.closed || it.bytes > stored)
@@ -124,6 +125,11 @@ impl Caller {
                     tracing::debug!(step = %key, error = %e, "the log will be sent again");
                     ask = stored > 0 || now.bytes > 0;
                     backoff.pause().await;
+                }
+                Err(e) if e.kind == Kind::Refused && stored > 0 && !rewound => {
+                    // The mediator may have lost what it had stored; what it has it skips.
+                    tracing::warn!(step = %key, error = %e, "the log will be sent from its start");
+                    (stored, ask, rewound) = (0, false, true);
                 }
                 Err(e) => return Err(e),
             }

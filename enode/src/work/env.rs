@@ -57,7 +57,10 @@ pub fn program(
     let names = agent_names(step, node, room);
     let mut env = BTreeMap::new();
     for name in step.env.keys() {
-        let value = value(name, &step.env, &names, 0)?;
+        let value = value(name, &step.env, &names, 0).map_err(|e| match e {
+            ProgramError::Circle(_) => ProgramError::Circle(name.clone()),
+            other => other,
+        })?;
         env.insert(name.clone(), value);
     }
     let lookup = |name: &str| names.get(name).or_else(|| env.get(name)).cloned();

@@ -15,7 +15,7 @@ use shared::{Duration, NodeId, RunId};
 
 use crate::{
     clock,
-    spool::{folder_name, make_private, write_durably},
+    spool::{folder_name, make_private, write_whole},
 };
 
 /// One process, as `/proc` shows it.
@@ -112,7 +112,8 @@ impl Notes {
     pub fn write(&self, group: Pid, run: &RunId) -> io::Result<()> {
         let started = stat(&group.as_raw_pid().to_string()).map_or(0, |stat| stat.started);
         let note = Note { group: group.as_raw_pid(), started, boot: boot_id(), run_id: run.clone() };
-        write_durably(&self.0, &serde_json::to_vec(&note)?)
+        // Not synced: what outlives the machine's power names another boot.
+        write_whole(&self.0, &serde_json::to_vec(&note)?)
     }
 
     /// The group is gone.

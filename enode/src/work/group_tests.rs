@@ -19,7 +19,9 @@ impl Started {
 impl Drop for Started {
     fn drop(&mut self) {
         // Its own group only, and its leader is not reaped yet.
-        drop(kill_process_group(self.group(), Signal::KILL));
+        if let Err(e) = kill_process_group(self.group(), Signal::KILL) {
+            eprintln!("{e}");
+        }
         drop(self.0.wait());
     }
 }

@@ -105,3 +105,33 @@ impl LogFile {
         self.written.borrow().bytes + self.lost
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_full_disk_holds_up_nobody_and_shows_in_the_count() {
+        let mut log = LogFile::create(Path::new("/dev/full")).await.unwrap();
+        let written = log.written();
+        log.append(b"12345").await;
+        log.append(b"678").await;
+        assert_eq!(written.borrow().bytes, 0);
+        assert_eq!(log.close(), 8, "fewer stored than this is a truncated log");
+    }
+
+    #[tokio::test]
+    async fn a_pipe_that_an_outsider_holds_open_does_not_hold_up_the_step() {
+        let dir = tempfile::tempdir().unwrap();
+        let (reader, mut writer) = io::pipe().unwrap();
+        let pipe = pipe::Receiver::from_owned_fd(reader.into()).unwrap();
+        io::Write::write_all(&mut writer, b"last words\n").unwrap();
+        let over = CancellationToken::new();
+        over.cancel();
+        let log = LogFile::create(&dir.path().join("log")).await.unwrap().copy(pipe, over).await;
+        log.close();
+        let text = std::fs::read_to_string(dir.path().join("log")).unwrap();
+        assert!(text.starts_with("last words\n[enode] a process outside the group"), "{text}");
+        drop(writer);
+    }
+}

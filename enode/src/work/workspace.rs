@@ -16,7 +16,7 @@ use shared::{NodeId, Nonce, RunId};
 
 use crate::{
     session::core::{LeaseKey, StepKey},
-    spool::{folder_name, make_private, write_durably},
+    spool::{folder_name, make_private, write_whole},
 };
 
 /// All folders of one node.
@@ -85,7 +85,10 @@ impl Rooms {
                 (Some(run), Some(nonce)) => leases.push((run, nonce)),
                 (_, _) => {
                     tracing::warn!(path = %path.display(), "a folder that belongs to no lease is removed");
-                    remove_tree(&path)?;
+                    // One that cannot be removed is a nuisance, and no reason not to work.
+                    if let Err(e) = remove_tree(&path) {
+                        tracing::error!(path = %path.display(), error = %e, "cannot remove it");
+                    }
                 }
             }
         }
@@ -104,7 +107,7 @@ impl Rooms {
             remove_tree(&home).map_err(failed)?;
             make_private(&run).map_err(failed)?;
             // Last, so that a folder with a mark is a complete one.
-            write_durably(&home.join("lease"), nonce.reveal().as_bytes()).map_err(failed)?;
+            write_whole(&home.join("lease"), nonce.reveal().as_bytes()).map_err(failed)?;
         } else if mark(&home) != Some(nonce) || !run.is_dir() {
             return Err(RoomError::Lost(run));
         }

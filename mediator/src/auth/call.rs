@@ -95,13 +95,13 @@ impl Role {
             }
             // Cancel is looked at once more: a submitter may end its own Runs only.
             Call::Submit | Call::DryRun | Call::Cancel => matches!(self, Self::Submitter | Self::Admin),
-            Call::GetRun
-            | Call::ListRuns
+            // An owner who drains asks the mediator what it still sees on the machine.
+            Call::GetRun | Call::ListNodes => true,
+            Call::ListRuns
             | Call::WatchRun
             | Call::Explain
             | Call::GetLog
             | Call::GetRecord
-            | Call::ListNodes
             | Call::ListLeases
             | Call::ListCapabilities
             | Call::WatchFleet

@@ -6,7 +6,7 @@
 use std::{
     fs,
     io::Write,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -99,16 +99,14 @@ pub enum AdminTokenError {
 pub async fn admin_token(store: &Store, clock: &Clock, state_dir: &Path) -> Result<PathBuf, AdminTokenError> {
     let path = state_dir.join("admin.token");
     let file_error = |source| AdminTokenError::File { path: path.clone(), source };
-    let secret = match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-        Ok(mut file) => {
-            let secret = clock::random_secret();
-            file.write_all(format!("{secret}\n").as_bytes()).and_then(|()| file.sync_all()).map_err(file_error)?;
-            secret
-        }
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-            fs::read_to_string(&path).map_err(file_error)?.trim().to_owned()
-        }
-        Err(e) => return Err(file_error(e)),
+    let fresh = clock::random_secret();
+    // Written beside and given its name when it is whole: a crash leaves no token file without a token.
+    let mut file = tempfile::NamedTempFile::new_in(state_dir).map_err(file_error)?;
+    file.write_all(format!("{fresh}\n").as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(file_error)?;
+    let secret = match file.persist_noclobber(&path) {
+        Ok(_) => fresh,
+        Err(e) if e.error.kind() == std::io::ErrorKind::AlreadyExists => existing(&path).map_err(file_error)?,
+        Err(e) => return Err(file_error(e.error)),
     };
     if secret.len() < 32 {
         return Err(AdminTokenError::Empty(path));
@@ -117,4 +115,12 @@ pub async fn admin_token(store: &Store, clock: &Clock, state_dir: &Path) -> Resu
         insert(store, clock, &secret, Role::Admin, Principal::new("admin")?, None).await?;
     }
     Ok(path)
+}
+
+fn existing(path: &Path) -> std::io::Result<String> {
+    let secret = fs::read_to_string(path)?.trim().to_owned();
+    if fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
+        tracing::warn!("{} can be read by others; make it private with `chmod 600`", path.display());
+    }
+    Ok(secret)
 }

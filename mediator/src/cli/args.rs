@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
-use shared::{Duration, NodeId, RunId, StepName, WorkId};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use shared::{Duration, NodeId, Principal, RunId, StepName, WorkId};
 
-use super::{age::Since, exit::Exit, output::Format};
+use super::{age::Since, exit::Exit, output::Format, settings::Settings};
+use crate::auth::Role;
 
 /// Matches Runs to nodes, leases the nodes, sequences the steps, judges and records.
 #[derive(Debug, Parser)]
@@ -35,7 +36,14 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     pub(crate) token_file: Option<PathBuf>,
     /// Certificate of the authority that a https:// address is checked against (PEM)
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "MEDIATOR_CA",
+        hide_env_values = true,
+        help_heading = "Connection"
+    )]
     pub(crate) ca: Option<PathBuf>,
     /// How data on stdout is written
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
@@ -45,6 +53,12 @@ pub(crate) struct Global {
 /// One variant a command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Serve the fleet until SIGTERM or Ctrl-C
+    ///
+    /// Configuration: defaults, then /etc/mediator/config.toml, the user's file, --config, environment variables
+    /// (MEDIATOR_LISTEN, MEDIATOR_LEASE__RENEW, …), flags; the later wins. `mediator config show` prints the result.
+    #[command(after_help = Exit::HELP)]
+    Serve(Settings<true>),
     /// Send a contract as a new Run
     ///
     /// Prints the Run's id. With --wait it prints how the Run ended, once it has, and exits with 1 if it FAILED.
@@ -118,6 +132,24 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Contract,
     },
+    /// Make and list tokens, on the mediator's host
+    #[command(after_help = Exit::HELP)]
+    Token {
+        #[command(subcommand)]
+        command: Token,
+    },
+    /// Make certificates for a small fleet
+    #[command(after_help = Exit::HELP)]
+    Pki {
+        #[command(subcommand)]
+        command: Pki,
+    },
+    /// Look at the configuration of `serve`
+    #[command(after_help = Exit::HELP)]
+    Config {
+        #[command(subcommand)]
+        command: Config,
+    },
     /// Tell how mediator and fleet are: health, Runs by state, nodes by state
     #[command(after_help = Exit::HELP)]
     Status,
@@ -183,6 +215,60 @@ pub(crate) struct Logs {
     pub(crate) prefix: bool,
 }
 
+/// `token …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Token {
+    /// Make a token and print it, once
+    ///
+    /// Works on the mediator's database, while it serves or not.
+    #[command(after_help = Exit::HELP)]
+    Create {
+        /// What it is for: node, submitter, observer or admin
+        #[arg(long, value_name = "ROLE")]
+        role: Role,
+        /// Who it speaks for
+        #[arg(long, value_name = "NAME")]
+        principal: Principal,
+        /// The only machine or node that it may speak for (role node)
+        #[arg(long, value_name = "ID")]
+        node: Option<NodeId>,
+        #[command(flatten)]
+        settings: Settings<false>,
+    },
+    /// List the tokens: whose they are and what for, never the secret
+    #[command(after_help = Exit::HELP)]
+    List {
+        #[command(flatten)]
+        settings: Settings<false>,
+    },
+}
+
+/// `pki …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Pki {
+    /// Make a certificate authority and a server certificate; nothing is overwritten
+    #[command(after_help = Exit::HELP)]
+    Init {
+        /// The folder to write them to
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+        /// Names and addresses under which agents and clients reach the mediator
+        #[arg(long, value_name = "NAME", required = true, num_args = 1..)]
+        host: Vec<String>,
+    },
+}
+
+/// `config …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// Print the values in force and where each comes from, without secrets
+    #[command(after_help = Exit::HELP)]
+    Show {
+        #[command(flatten)]
+        settings: Settings<true>,
+    },
+}
+
 /// `contract …`
 #[derive(Debug, Subcommand)]
 pub(crate) enum Contract {
@@ -199,4 +285,48 @@ pub(crate) enum Contract {
     /// Print the JSON Schema of contracts, for editors
     #[command(after_help = Exit::HELP)]
     Schema,
+}
+
+/// Commands that talk to no mediator, and those whose output has one form only.
+const OFFLINE: [&str; 6] = ["serve", "contract", "token", "pki", "config", "completions"];
+const ONE_FORM: [&str; 4] = ["serve", "logs", "record", "completions"];
+const CONNECTION: [&str; 3] = ["mediator", "token_file", "ca"];
+
+/// The command line, in which the help of a command shows no flag that would do nothing there.
+pub(crate) fn command() -> clap::Command {
+    let mut command = Cli::command();
+    for name in OFFLINE {
+        command = hide(command, name, &CONNECTION);
+    }
+    for name in ONE_FORM {
+        command = hide(command, name, &["output"]);
+    }
+    command
+}
+
+/// A command that has an argument of its own is not given the one of the same name from above.
+fn hide(command: clap::Command, name: &str, flags: &[&str]) -> clap::Command {
+    let hidden: Vec<_> = command
+        .get_arguments()
+        .filter(|arg| flags.contains(&arg.get_id().as_str()))
+        .map(|arg| arg.clone().hide(true))
+        .collect();
+    command.mut_subcommand(name, |sub| sub.args(hidden))
+}
+
+/// Parses, and refuses flags that would do nothing.
+pub(crate) fn parse(args: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(args)?;
+    let name = matches.subcommand_name().unwrap_or_default();
+    let offline = if OFFLINE.contains(&name) { &CONNECTION[..] } else { &[] };
+    let one_form = if ONE_FORM.contains(&name) { &["output"][..] } else { &[] };
+    for flag in offline.iter().chain(one_form) {
+        if matches.value_source(flag) == Some(clap::parser::ValueSource::CommandLine) {
+            let flag = flag.replace('_', "-");
+            let message = format!("--{flag} does nothing with `mediator {name}`; leave it out");
+            return Err(command.error(clap::error::ErrorKind::ArgumentConflict, message));
+        }
+    }
+    Cli::from_arg_matches(&matches)
 }

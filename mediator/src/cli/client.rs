@@ -15,6 +15,7 @@ use super::{
     exit::{Failure, Outcome},
     refusal,
 };
+use crate::config::{self, Layers};
 
 /// A call that answers once must answer within this.
 const CALL: Duration = Duration::from_secs(30);
@@ -168,14 +169,11 @@ fn token(global: &Global, same_host: bool) -> Outcome<Option<MetadataValue<Ascii
     Ok(Some(value))
 }
 
-/// Where a mediator of this host keeps its state, likeliest first.
+/// Where a mediator of this host keeps its state, likeliest first: as this user's configuration says, and as a
+/// system service. A configuration that is not valid is not this command's business.
 fn state_dirs() -> Vec<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let home = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
-    [set("MEDIATOR_STATE_DIR"), home.map(|home| home.join("mediator")), Some("/var/lib/mediator".into())]
-        .into_iter()
-        .flatten()
-        .collect()
+    let configured = config::load(&Layers::of_process(None, Vec::new())).ok().map(|(config, _)| config.state_dir);
+    configured.into_iter().chain([PathBuf::from("/var/lib/mediator")]).collect()
 }
 
 #[cfg(test)]

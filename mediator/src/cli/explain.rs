@@ -33,7 +33,8 @@ pub(crate) async fn explain(
 
 fn sentences(answer: &ExplainResponse) -> Vec<String> {
     let mut text = vec![clean(&answer.summary)];
-    match answer.place {
+    // The summary may have said it already.
+    match answer.place.filter(|_| !answer.summary.contains("in line")) {
         Some(1) => text.push("It is next in line.".into()),
         Some(place) => text.push(format!("It is number {place} in line.")),
         None => {}
@@ -45,7 +46,8 @@ fn sentences(answer: &ExplainResponse) -> Vec<String> {
         text.push("It is looked at again when".into());
         text.extend(answer.wakes.iter().map(|wake| format!("  - {}", clean(wake_up(wake)))));
     }
-    text.extend(answer.reasons.iter().map(|reason| format!("  - {}", clean(reason))));
+    let new = answer.reasons.iter().filter(|reason| !answer.summary.contains(*reason));
+    text.extend(new.map(|reason| format!("  - {}", clean(reason))));
     text
 }
 

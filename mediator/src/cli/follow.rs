@@ -32,7 +32,7 @@ pub(crate) trait Watcher {
 /// Why following ended.
 pub(crate) enum End {
     /// The Run has.
-    Run(RunDetail),
+    Run(Box<RunDetail>),
     /// The deadline has come.
     Timeout,
     /// Ctrl-C.
@@ -50,14 +50,13 @@ pub(crate) async fn follow(
     watcher: &mut (dyn Watcher + Send),
 ) -> Outcome<End> {
     let interrupt = io.take_interrupt();
-    let end = tokio::select! {
+    tokio::select! {
         // The Run's end goes before a deadline that comes at the same moment.
         biased;
-        end = to_the_end(client, io, run, known, watcher) => end.map(End::Run),
+        end = to_the_end(client, io, run, known, watcher) => end.map(|detail| End::Run(Box::new(detail))),
         () = interrupt => Ok(End::Interrupted),
         () = at(deadline) => Ok(End::Timeout),
-    };
-    Ok(end?)
+    }
 }
 
 /// At `deadline`, or never.

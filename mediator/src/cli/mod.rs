@@ -5,8 +5,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
+mod admin;
 mod age;
 mod args;
 mod client;
@@ -21,6 +20,7 @@ mod progress;
 mod record;
 mod refusal;
 mod runs;
+mod settings;
 mod show;
 mod status;
 mod submit;
@@ -34,14 +34,14 @@ pub use exit::Exit;
 
 use args::{Cli, Command};
 use client::Client;
-use exit::{Failure, Outcome};
+use exit::Outcome;
 use output::Io;
 
 /// The whole program: parses the arguments, does what they ask for, and tells how it went.
 #[must_use]
 pub fn main() -> ExitCode {
     let mut io = Io::system();
-    match Cli::try_parse() {
+    match args::parse(std::env::args_os()) {
         Ok(cli) => match tokio::runtime::Runtime::new() {
             Ok(runtime) => ExitCode::from(runtime.block_on(run(cli, &mut io)).code()),
             Err(error) => {
@@ -57,7 +57,7 @@ pub fn main() -> ExitCode {
 /// Parses and runs in one, for tests.
 #[cfg(test)]
 async fn run_args(args: &[&str], io: &mut Io) -> Exit {
-    match Cli::try_parse_from(std::iter::once(&"mediator").chain(args).map(std::ffi::OsString::from)) {
+    match args::parse(std::iter::once(&"mediator").chain(args).map(std::ffi::OsString::from)) {
         Ok(cli) => run(cli, io).await,
         Err(error) => {
             io.note(error);
@@ -98,36 +98,21 @@ async fn dispatch(cli: Cli, io: &mut Io) -> Outcome {
             watch::run(&Client::new(&global)?, io, format, &run, timeout).await
         }
         Command::Watch { run: None, timeout } => watch::fleet(&Client::new(&global)?, io, format, timeout).await,
-        Command::Logs(args) => {
-            text_only(format, "logs are bytes")?;
-            logs::logs(&Client::new(&global)?, io, args).await
-        }
-        Command::Record { run, out } => {
-            text_only(format, "a Record is a tar file")?;
-            record::record(&Client::new(&global)?, io, &run, out).await
-        }
+        Command::Logs(args) => logs::logs(&Client::new(&global)?, io, args).await,
+        Command::Record { run, out } => record::record(&Client::new(&global)?, io, &run, out).await,
         Command::Contract { command } => contract::contract(io, format, &command),
         Command::Status => status::status(&Client::new(&global)?, io, format).await,
-        Command::Completions { shell } => {
-            text_only(format, "a completion script is for a shell")?;
-            completions(io, shell)
-        }
-    }
-}
-
-/// Refuses `--output json` where it would do nothing.
-fn text_only(format: output::Format, why: &str) -> Outcome<()> {
-    match format {
-        output::Format::Table => Ok(()),
-        output::Format::Json | output::Format::Jsonl => {
-            Err(Failure::refused(format!("--output has no JSON here: {why}")).advise("Leave --output out."))
-        }
+        Command::Serve(settings) => admin::serve(settings).await,
+        Command::Token { command } => admin::token(io, format, command).await,
+        Command::Pki { command } => admin::pki(io, format, command),
+        Command::Config { command } => admin::config(io, format, command),
+        Command::Completions { shell } => completions(io, shell),
     }
 }
 
 fn completions(io: &mut Io, shell: clap_complete::Shell) -> Outcome {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut <Cli as clap::CommandFactory>::command(), "mediator", &mut script);
+    clap_complete::generate(shell, &mut args::command(), "mediator", &mut script);
     io.bytes(&script)?;
     Ok(Exit::Ok)
 }

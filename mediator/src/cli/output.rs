@@ -34,6 +34,8 @@ pub(crate) struct Io {
     pub(crate) err: Box<dyn Write + Send>,
     pub(crate) out_is_terminal: bool,
     pub(crate) err_is_terminal: bool,
+    /// Columns of the terminal behind stderr.
+    pub(crate) err_width: usize,
     pub(crate) colour: bool,
     /// Resolves on Ctrl-C.
     pub(crate) interrupt: Interrupt,
@@ -50,6 +52,7 @@ impl Io {
             err: Box::new(io::stderr()),
             out_is_terminal,
             err_is_terminal: io::stderr().is_terminal(),
+            err_width: comfy_table::Table::new().use_stderr().width().map_or(80, usize::from),
             colour: out_is_terminal && !no_colour,
             interrupt: Box::pin(async {
                 if tokio::signal::ctrl_c().await.is_err() {

@@ -24,8 +24,9 @@ impl Progress {
             return;
         }
         if io.err_is_terminal {
-            // Back to the first column, and away with what stood there.
-            drop(write!(io.err, "\r\x1b[2K{}", cut(&text, 100)).and_then(|()| io.err.flush()));
+            // Back to the first column, and away with what stood there. A line that wraps could not be taken back.
+            let width = io.err_width.saturating_sub(1);
+            drop(write!(io.err, "\r\x1b[2K{}", cut(&text, width)).and_then(|()| io.err.flush()));
         } else {
             io.note(clean(&text));
         }

@@ -53,19 +53,23 @@ pub(crate) fn failure(url: &str, what: &str, status: &Status) -> Failure {
     if is_unreachable(status) && info.is_none() {
         return unreachable(url, &cause(status));
     }
-    let message = match details.bad_request() {
-        Some(bad) if !bad.field_violations.is_empty() => bad
-            .field_violations
-            .iter()
-            .map(|violation| match violation.field.as_str() {
-                "" => violation.description.clone(),
-                field => format!("{field}: {}", violation.description),
-            })
-            .collect::<Vec<_>>()
-            .join("\n"),
-        _ => status.message().to_owned(),
+    let problems: Vec<_> = details
+        .bad_request()
+        .into_iter()
+        .flat_map(|bad| &bad.field_violations)
+        .map(|violation| match violation.field.as_str() {
+            "" => violation.description.clone(),
+            field => format!("{field}: {}", violation.description),
+        })
+        .collect();
+    let message = match (problems.as_slice(), status.message()) {
+        ([], "") => format!("{what}: {}", status.code()),
+        ([], message) => format!("{what}: {message}"),
+        ([problem], _) => format!("{what}: {problem}"),
+        (problems, _) => format!("{what}\n{}", problems.join("\n")),
     };
-    let message = if message.is_empty() { format!("{what}: {}", status.code()) } else { format!("{what}: {message}") };
+    // What the mediator itself advises needs no second advice.
+    let advised = message.contains("`mediator ");
     let exit = match status.code() {
         Code::Ok => Exit::Ok,
         Code::DeadlineExceeded => Exit::Timeout,
@@ -86,7 +90,7 @@ pub(crate) fn failure(url: &str, what: &str, status: &Status) -> Failure {
         | Code::Unauthenticated => Exit::Refused,
     };
     let failure = Failure::new(exit, message);
-    match advice(reason, status.code()) {
+    match advice(reason, status.code()).filter(|_| !advised) {
         Some(advice) => failure.advise(advice),
         None => failure,
     }
@@ -118,9 +122,6 @@ fn advice(reason: &str, code: Code) -> Option<&'static str> {
         ("UNAUTHENTICATED", _) | (_, Code::Unauthenticated) => {
             "Give a token with --token-file FILE or MEDIATOR_TOKEN; `mediator token create` makes one on the mediator's \
              host."
-        }
-        ("WRONG_ROLE", _) | (_, Code::PermissionDenied) => {
-            "Use a token of another role: submitter submits and cancels, observer looks, admin may both."
         }
         ("RUN_EXISTS", _) => {
             "Give another --run-id, or leave it out and a fresh one is drawn; `mediator show RUN` shows the stored Run."

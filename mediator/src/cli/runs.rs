@@ -88,6 +88,9 @@ pub(crate) async fn cancel(client: &Client, io: &mut Io, format: Format, run: &R
         Format::Jsonl => io.json_line(&view)?,
         Format::Table => io.line(sentence(&view))?,
     }
+    if view.verdict.as_ref().is_none_or(|verdict| verdict.cause != "cancelled") {
+        io.note(format_args!("Run {run} had ended before; nothing was changed."));
+    }
     Ok(Exit::Ok)
 }
 

@@ -87,7 +87,7 @@ async fn send(
             }
             Err(status) => status,
         };
-        let failure = refusal::failure(client.url(), "the contract was refused", &status);
+        let failure = refusal::failure(client.url(), &format!("cannot submit Run {run}"), &status);
         if !refusal::is_unreachable(&status) {
             progress.done(io);
             return Err(failure);
@@ -179,8 +179,11 @@ pub(crate) fn reason(reject: &Reject) -> String {
         code => format!("refused ({code})"),
     };
     match &reject.r#as {
-        Some(role) => format!("{word}: role {role}: {}", reject.reason),
-        None => format!("{word}: {}", reject.reason),
+        // The reason may name its role by itself.
+        Some(role) if !reject.reason.contains(&format!("role {role} ")) => {
+            format!("{word}: role {role}: {}", reject.reason)
+        }
+        Some(_) | None => format!("{word}: {}", reject.reason),
     }
 }
 
@@ -202,7 +205,7 @@ pub(crate) fn assigned(assigned: &[Assigned]) -> String {
 pub(crate) async fn dry_run(client: &Client, io: &mut Io, format: Format, file: &Path) -> Outcome {
     let (contract, _) = contract::load(io, file)?;
     let request = SubmitRequest { contract, run_id: String::new() };
-    let answer = client.call("the contract was refused", client.runs().dry_run(request)).await?;
+    let answer = client.call("cannot try this contract", client.runs().dry_run(request)).await?;
     match format {
         Format::Json => io.json(&answer)?,
         Format::Jsonl => io.json_line(&answer)?,

@@ -14,7 +14,7 @@ use figment::{
 use super::{ConfigError, KEYS};
 
 /// Variables that are the command line client's, not the server's.
-const CLIENT_VARIABLES: [&str; 2] = ["MEDIATOR_URL", "MEDIATOR_TOKEN"];
+const CLIENT_VARIABLES: [&str; 3] = ["MEDIATOR_URL", "MEDIATOR_TOKEN", "MEDIATOR_CA"];
 
 /// The layers above the defaults, weakest first.
 #[derive(Debug, Clone, Default)]

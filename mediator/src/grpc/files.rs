@@ -5,14 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 use proto::v1;
 use shared::{RunId, Seq, StepName, domain::Run};
 
-use super::{
-    stream::{Outgoing, pulled},
-    watch::RunNews,
-};
+use super::stream::{Outgoing, pulled};
 use crate::{
     error::Error,
     record::{LogWatch, RecordError, RecordTar},
-    service::Services,
+    service::{Services, follow::RunNews},
 };
 
 /// Most bytes of log in one message.

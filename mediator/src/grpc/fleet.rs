@@ -5,15 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use proto::v1::{self, fleet_service_server::FleetService};
 use tonic::{Request, Response, Status};
 
-use super::{
-    convert::to_wire,
-    stream::Outgoing,
-    watch::{self, EventFeed},
-};
+use super::{convert::to_wire, stream::Outgoing, watch};
 use crate::{
     error::Error,
     service::{
         Services,
+        follow::EventFeed,
         observe::{NodeView, Page},
     },
 };

@@ -12,7 +12,7 @@ mod node;
 mod run;
 mod status;
 mod stream;
-pub(crate) mod watch;
+mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -41,17 +41,15 @@ use crate::{auth::Auth, http, service::Services, tls::Connection};
 const KEEPALIVE: Duration = Duration::from_secs(20);
 /// And given up when it does not answer within this.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Most requests of one connection that are worked on at once; streams that are open do not count.
-const REQUESTS_PER_CONNECTION: usize = 256;
-/// Most streams of one connection. An agent of a machine with many nodes keeps one open per node.
-const STREAMS_PER_CONNECTION: u32 = 4_096;
-/// Room beside a contract of the greatest size in a message.
-const SLACK: usize = 64 << 10;
+/// Most calls of one connection under way, streams included. An agent of a machine with many nodes keeps a
+/// work stream open per node and a log upload per step; a limit that these could use up would hold back its
+/// adverts, and with them its leases.
+const CALLS_PER_CONNECTION: u32 = 4_096;
+/// Bytes in flight per stream and per connection: enough for files over a slow line.
+const WINDOWS: (u32, u32) = (1 << 20, 4 << 20);
 
-/// Most bytes in a message that may carry a contract.
-pub const CONTRACT_MESSAGE: usize = 4 * shared::contract::MAX_BYTES + SLACK;
-
-/// All services, health, reflection and all HTTP pages.
+/// All services, health, reflection and all HTTP pages. `message_bytes` must leave room for a contract of the
+/// greatest size, so that one that is too large is told what is wrong with it.
 ///
 /// # Errors
 /// When the protocol's own description cannot be read: a fault of the build.
@@ -59,6 +57,7 @@ pub fn routes(
     services: &Services,
     pages: http::Pages,
     health: &HealthReporter,
+    message_bytes: usize,
 ) -> Result<Routes, tonic_reflection::server::Error> {
     use tonic_reflection::server::Builder;
     let described = || {
@@ -66,9 +65,9 @@ pub fn routes(
             .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let runs = RunServiceServer::new(run::Runs(services.clone())).max_decoding_message_size(CONTRACT_MESSAGE);
+    let runs = RunServiceServer::new(run::Runs(services.clone())).max_decoding_message_size(message_bytes);
     let fleet = FleetServiceServer::new(fleet::Fleet(services.clone()));
-    let node = NodeServiceServer::new(node::Node(services.clone()));
+    let node = NodeServiceServer::new(node::Node(services.clone())).max_decoding_message_size(message_bytes);
     let grpc = Routes::new(runs)
         .add_service(fleet)
         .add_service(node)
@@ -113,8 +112,10 @@ pub async fn serve(
         .accept_http1(true)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .concurrency_limit_per_connection(REQUESTS_PER_CONNECTION)
-        .max_concurrent_streams(STREAMS_PER_CONNECTION)
+        .concurrency_limit_per_connection(CALLS_PER_CONNECTION as usize)
+        .max_concurrent_streams(CALLS_PER_CONNECTION)
+        .initial_stream_window_size(WINDOWS.0)
+        .initial_connection_window_size(WINDOWS.1)
         .layer(access::DoorLayer(auth))
         .add_routes(routes.prepare())
         .serve_with_incoming_shutdown(incoming, stop.cancelled_owned())

@@ -20,7 +20,7 @@ const CHUNK: usize = 256 * 1024;
 
 /// The service.
 #[derive(Clone)]
-pub struct Node(pub Services);
+pub(super) struct Node(pub(super) Services);
 
 #[tonic::async_trait]
 impl NodeService for Node {

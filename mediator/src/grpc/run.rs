@@ -19,9 +19,8 @@ use crate::{
     error::Error,
     service::{
         Services, SubmitCommand,
-        observe::{RUN_STATES, RunView, parse_page_key},
+        observe::{RUN_STATES, RunFilter, RunView, parse_page_key},
     },
-    store::RunFilter,
 };
 
 /// The service.

@@ -24,7 +24,7 @@ pub(super) const fn code(kind: Kind) -> Code {
 
 impl From<Error> for Status {
     fn from(error: Error) -> Self {
-        error.log();
+        error.note();
         let kind = error.kind();
         let mut details = ErrorDetails::new();
         if kind == Kind::Invalid {

@@ -4,8 +4,6 @@
 use std::{future::Future, pin::Pin};
 
 use futures::{Stream, stream};
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::error::Error;
@@ -30,16 +28,4 @@ where
             Err(error) => Some((Err(Status::from(error)), None)),
         }
     }))
-}
-
-/// Waits until the watched value has changed.
-///
-/// # Errors
-/// [`Error::Stopping`] when the mediator stops first: the client knows then that the stream is not complete.
-pub(super) async fn changed<T>(watched: &mut watch::Receiver<T>, stop: &CancellationToken) -> Result<(), Error> {
-    tokio::select! {
-        biased;
-        () = stop.cancelled() => Err(Error::Stopping),
-        changed = watched.changed() => changed.map_err(|_| Error::Stopping),
-    }
 }

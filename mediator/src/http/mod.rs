@@ -11,7 +11,7 @@ use std::convert::Infallible;
 
 use axum::{
     Json, Router,
-    extract::{Path, Query, State},
+    extract::{Path, Query, State, rejection::PathRejection},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{
         IntoResponse, Response,
@@ -24,7 +24,11 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use shared::RunId;
 
-use crate::{error::Error, grpc::watch::EventFeed, metrics, service::Services};
+use crate::{
+    error::Error,
+    metrics,
+    service::{Services, follow::EventFeed},
+};
 
 /// Every page.
 pub const PATHS: [&str; 8] =
@@ -51,7 +55,18 @@ pub fn router(pages: Pages) -> Router {
         .route(metrics, get(metrics_page))
         .route(healthz, get(|| async { no_store("ok\n") }))
         .route(readyz, get(ready_page))
+        .method_not_allowed_fallback(only_read)
         .with_state(pages)
+}
+
+/// Nothing is written through the pages.
+async fn only_read(method: axum::http::Method) -> Response {
+    let error =
+        Error::invalid("method", format!("is {method}; these pages are read with GET, runs are submitted over gRPC"));
+    let mut response = error.into_response();
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+    response
 }
 
 type Pairs = Query<Vec<(String, String)>>;
@@ -82,8 +97,13 @@ async fn runs_page(State(pages): State<Pages>, Query(pairs): Pairs) -> Result<Re
     Ok(json(page::Runs::from(pages.services.runs(filter).await?)))
 }
 
-async fn run_page(State(pages): State<Pages>, Path(id): Path<String>, Query(pairs): Pairs) -> Result<Response, Error> {
+async fn run_page(
+    State(pages): State<Pages>,
+    id: Result<Path<String>, PathRejection>,
+    Query(pairs): Pairs,
+) -> Result<Response, Error> {
     query::none(pairs)?;
+    let Path(id) = id.map_err(|e| Error::invalid("id", e.body_text()))?;
     let id = RunId::new(&id).map_err(|e| Error::invalid("id", e.to_string()))?;
     Ok(json(page::Detail::from(pages.services.run(&id).await?)))
 }
@@ -125,7 +145,7 @@ async fn ready_page(State(pages): State<Pages>) -> Response {
     match pages.services.last_event().await {
         Ok(_) => no_store("ready\n"),
         Err(error) => {
-            error.log();
+            error.note();
             no_store((StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n"))
         }
     }

@@ -9,10 +9,7 @@ use shared::{
     domain::{Assigned, Capability, Drain, Reject},
 };
 
-use crate::{
-    service::observe::{self, LeaseView, NodeView, Page, RunDetail, RunView, StepView},
-    store::EventRow,
-};
+use crate::service::observe::{self, EventRow, LeaseView, NodeView, Page, RunDetail, RunView, StepView};
 
 /// `/v1/nodes`
 #[derive(Serialize)]

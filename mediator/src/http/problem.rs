@@ -23,7 +23,7 @@ pub const fn status(kind: Kind) -> StatusCode {
 /// `{"error": {"reason": …, "message": …}}`
 #[must_use]
 pub fn response(error: &Error) -> Response<String> {
-    error.log();
+    error.note();
     let kind = error.kind();
     let body = serde_json::json!({"error": {"reason": kind.reason(), "message": error.public_message()}});
     let mut response = Response::new(format!("{body}\n"));

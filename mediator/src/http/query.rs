@@ -6,8 +6,7 @@ use shared::{Timestamp, WorkId};
 
 use crate::{
     error::{Error, Violation},
-    service::observe::{RUN_STATES, page_limit, parse_page_key},
-    store::RunFilter,
+    service::observe::{RUN_STATES, RunFilter, page_limit, parse_page_key},
 };
 
 /// Parameters by name; each at most once, none that the page does not know.
@@ -28,10 +27,8 @@ impl Parameters {
                     format!("this page takes {}", known.join(", "))
                 };
                 problems.push(Violation::new(shown, format!("is not a parameter; {instead}")));
-            } else if values.contains_key(&name) {
+            } else if values.insert(name.clone(), value).is_some() {
                 problems.push(Violation::new(name, "is given twice; give it once"));
-            } else {
-                values.insert(name, value);
             }
         }
         Self { values, problems }

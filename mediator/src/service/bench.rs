@@ -1,7 +1,7 @@
 //! A mediator in miniature for tests: a real SQLite store, real files, and the fleet's rules applied one
 //! command at a time, with poison for every nonce and principal.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use shared::{
     Nonce, Timestamp,
@@ -15,9 +15,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Services,
+    hub::Hub,
     sample::{NOW, POISON_NONCE, POISON_PRINCIPAL, contract, id, node},
 };
-use crate::{clock::Clock, record::RecordStore, store::Store};
+use crate::{
+    clock::Clock,
+    record::RecordStore,
+    store::Store,
+    writer::{Notices, Writer},
+};
 
 struct Poison;
 
@@ -27,12 +33,21 @@ impl Ids for Poison {
     }
 }
 
+/// The real writer tells the same watchers.
+struct Tell(Arc<watch::Sender<i64>>);
+
+impl Notices for Tell {
+    fn committed(&mut self, _: Changes, last_event: i64) {
+        self.0.send_replace(last_event);
+    }
+}
+
 pub(crate) struct Bench {
     _dir: tempfile::TempDir,
     pub(crate) clock: Clock,
     pub(crate) services: Services,
     fleet: Fleet,
-    events: watch::Sender<i64>,
+    events: Arc<watch::Sender<i64>>,
 }
 
 impl Bench {
@@ -41,10 +56,16 @@ impl Bench {
         let clock = Clock::manual(NOW);
         let store = Store::open(&url(dir.path()), clock.clone()).await.unwrap();
         let (events, receiver) = watch::channel(0);
+        let events = Arc::new(events);
+        // What comes over the wire goes through the real writer. It ends with the last handle.
+        let (writer, writing) = Writer::new(store.clone(), Settings::default(), Tell(events.clone()));
+        tokio::spawn(writing);
         let services = Services {
             store,
             records: RecordStore::open(dir.path()).unwrap(),
             settings: Settings::default(),
+            writer,
+            hub: Hub::default(),
             events: receiver,
             stop: CancellationToken::new(),
         };
@@ -117,6 +138,7 @@ impl Bench {
             outcome: Outcome::Completed { exit_code },
             produced: Vec::new(),
             fork_value: fork.map(|value| Ok(value.to_owned())),
+            log_bytes: 0,
         };
         self.apply(report).await;
     }

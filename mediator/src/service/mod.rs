@@ -8,6 +8,7 @@ pub(crate) mod bench;
 pub mod cancel;
 pub mod claim;
 pub mod explain;
+pub mod follow;
 pub mod hub;
 pub mod notify;
 pub mod observe;

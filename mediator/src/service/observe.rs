@@ -9,9 +9,10 @@ use shared::{
 };
 
 use super::Services;
+pub use crate::store::{EventRow, RunFilter};
 use crate::{
     error::Error,
-    store::{EventRow, ReadTx, RunFilter, RunRow},
+    store::{ReadTx, RunRow},
 };
 
 /// One node as it is now.

@@ -9,7 +9,6 @@ use shared::{
 use super::{Services, claim::below};
 use crate::{
     error::Error,
-    metrics,
     record::{Digest, RecordError},
     store::ArtifactRow,
 };
@@ -46,11 +45,7 @@ impl Services {
         let ReportCommand { who, run, seq, attempt, nonce, outcome, log_bytes } = command;
         let (produced, fork_value) = self.evidence(&run, seq, attempt).await?;
         let report = Report { who, run, seq, attempt, nonce, outcome, produced, fork_value, log_bytes };
-        let reply = self.writer.apply(report).await;
-        if let Err(Error::Refused(shared::domain::Refusal::Stale(_))) = &reply {
-            metrics::stale_write();
-        }
-        reply
+        self.writer.apply(report).await
     }
 
     async fn evidence(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shared::{
-    InstanceId, NodeId, Nonce, Principal, RunId, Timestamp, WorkId,
+    InstanceId, NodeId, Nonce, Principal, RunId, Timestamp,
     contract::Contract,
     domain::{Assigned, Attempt, Capability, Drain, Lease, Node, Policy, Run, RunState, Shape, Step, StepState},
 };
@@ -116,7 +116,7 @@ pub(crate) fn run(name: &str, text: &str) -> Run {
         place: 1,
         assigned: Vec::new(),
         reject: None,
-        work_id: contract.work_id().or_else(|| None::<WorkId>),
+        work_id: contract.work_id(),
         starts: 0,
         losses: 0,
         created_at: Timestamp::from_millis(NOW.millis() - 40_000),

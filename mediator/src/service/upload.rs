@@ -6,7 +6,6 @@ use shared::{Nonce, RunId, Seq, domain::Speaker};
 use super::Services;
 use crate::{
     error::Error,
-    metrics,
     record::Digest,
     store::{ArtifactRow, Fence},
 };
@@ -66,6 +65,5 @@ impl Services {
 }
 
 fn stale() -> Error {
-    metrics::stale_write();
     Error::from(shared::domain::Refusal::Stale("the lease of this work has ended"))
 }

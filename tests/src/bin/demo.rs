@@ -32,31 +32,53 @@ fn main() -> Result<()> {
     let _bench = machine("bench", "build", "workshop");
     let _desk = machine("desk", "judge", "office");
     let attic = machine("attic", "build", "attic");
-    observe("three machines advertise themselves", || Ok(mediator.json(&["nodes"])["nodes"].as_array().map(Vec::len) == Some(3)))?;
+    observe("three machines advertise themselves", || {
+        Ok(mediator.json(&["nodes"])["nodes"].as_array().map(Vec::len) == Some(3))
+    })?;
     show(&mediator, &["nodes"]);
 
     say("A Run: fetch this repository, build and test its `shared` crate on one machine, judge the report on another.");
-    let build = std::fs::read_to_string("examples/contracts/build-shared.yaml").context("run this from the repository")?;
+    let build =
+        std::fs::read_to_string("examples/contracts/build-shared.yaml").context("run this from the repository")?;
     let build = build.replace("@REPO@", &repository);
     submit(&mediator, "build-shared", &build)?;
 
     say("A second Run that needs the same machine: it waits in line and can say why.");
-    submit(&mediator, "second", "requires: [{as: b, capability: build, attrs: {room: workshop}}]\nsteps: [{id: hello, uses: b, run: [echo, 'at last: $RUN_ID on $NODE_ID']}]\n")?;
+    submit(
+        &mediator,
+        "second",
+        "requires: [{as: b, capability: build, attrs: {room: workshop}}]\nsteps: [{id: hello, uses: b, run: [echo, 'at last: $RUN_ID on $NODE_ID']}]\n",
+    )?;
     observe("it is QUEUED", || Ok(mediator.state("second") == "QUEUED"))?;
     show(&mediator, &["explain", "second"]);
 
     say("In the attic a Run of two steps begins, and another waits behind it.");
-    submit(&mediator, "attic-1", "requires: [{as: b, capability: build, attrs: {room: attic}}]\nsteps:\n  - {id: one, uses: b, run: [sleep, '4']}\n  - {id: two, uses: b, run: [sleep, '4']}\n")?;
-    submit(&mediator, "attic-2", "requires: [{as: b, capability: build, attrs: {room: attic}}]\nsteps: [{id: one, uses: b, run: [echo, back]}]\n")?;
+    submit(
+        &mediator,
+        "attic-1",
+        "requires: [{as: b, capability: build, attrs: {room: attic}}]\nsteps:\n  - {id: one, uses: b, run: [sleep, '4']}\n  - {id: two, uses: b, run: [sleep, '4']}\n",
+    )?;
+    submit(
+        &mediator,
+        "attic-2",
+        "requires: [{as: b, capability: build, attrs: {room: attic}}]\nsteps: [{id: one, uses: b, run: [echo, back]}]\n",
+    )?;
     observe("its first step runs", || Ok(step_of(&mediator.show("attic-1"), "one")["state"] == "CLAIMED"))?;
 
     say("The owner of the attic wants it back after the running step, and says so in the policy file:");
     attic.write_policy("drain = \"at-boundary\"\nreason = \"the heating is being mended\"\n");
-    println!("    {}\n        drain = \"at-boundary\"\n        reason = \"the heating is being mended\"", attic.policy_path().display());
-    observe("the mediator shows it draining", || Ok(mediator.node("attic").is_some_and(|node| node["draining"] == "at-boundary")))?;
+    println!(
+        "    {}\n        drain = \"at-boundary\"\n        reason = \"the heating is being mended\"",
+        attic.policy_path().display()
+    );
+    observe("the mediator shows it draining", || {
+        Ok(mediator.node("attic").is_some_and(|node| node["draining"] == "at-boundary"))
+    })?;
     observe("the running step ended, the next was not begun, and the Run says why", || {
         let page = mediator.show("attic-1");
-        Ok(page["run"]["verdict"]["cause"] == "drain" && step_of(&page, "one")["state"] == "DONE" && step_of(&page, "two")["state"] == "SKIPPED")
+        Ok(page["run"]["verdict"]["cause"] == "drain"
+            && step_of(&page, "one")["state"] == "DONE"
+            && step_of(&page, "two")["state"] == "SKIPPED")
     })?;
     observe("nothing is granted on it although it is free", || {
         Ok(mediator.state("attic-2") == "QUEUED" && mediator.leases().iter().all(|lease| lease["node_id"] != "attic"))
@@ -75,8 +97,14 @@ fn main() -> Result<()> {
     let page = mediator.show("build-shared");
     show(&mediator, &["show", "build-shared"]);
     ensure!(page["run"]["state"] == "SUCCEEDED", "the build did not succeed");
-    ensure!(step_of(&page, "judge")["node"] == "desk" && step_of(&page, "test")["node"] == "bench", "the work ran where it should not");
-    ensure!(step_of(&page, "ship")["chosen"] == true && step_of(&page, "repair")["state"] == "SKIPPED", "the fork went the wrong way");
+    ensure!(
+        step_of(&page, "judge")["node"] == "desk" && step_of(&page, "test")["node"] == "bench",
+        "the work ran where it should not"
+    );
+    ensure!(
+        step_of(&page, "ship")["chosen"] == true && step_of(&page, "repair")["state"] == "SKIPPED",
+        "the fork went the wrong way"
+    );
     observe("the second Run was promoted (wake point 1, RunSettled) and ran", || {
         Ok(mediator.state("second") == "SUCCEEDED" && mediator.promotions("RunSettled") == 1)
     })?;

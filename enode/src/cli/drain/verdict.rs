@@ -4,8 +4,11 @@
 //! taken before the agent was asked, and the agent has acknowledged the drain and has no process of a Run. After
 //! such a snapshot nothing can be granted, because only the owner's file releases.
 //!
-//! Where no agent runs, the mediator's view alone counts, and a node that it does not know or whose advert has
-//! expired counts as draining: nothing is granted to it, and an agent that starts later starts with the drain.
+//! Where no agent answers, the mediator's view alone counts, and it must show that no agent speaks for the node:
+//! its advert has expired, or it is not known at all. A live advert means that an agent runs somewhere where it
+//! cannot be asked for its processes (another user's, another state folder), so that is waited out. An agent
+//! that is stopped says goodbye and expires at once; one that was killed expires after the lease horizon. An agent
+//! that starts later starts with the drain.
 
 use shared::{Duration, NodeId, Timestamp, domain::Drain};
 
@@ -84,11 +87,14 @@ fn one(
         let running_for = step.map(|step| now.since(step.started_at));
         return Some(Blocker { what, run_id: Some(run_id.clone()), running_for });
     }
-    let gone = absent && !seen.live;
-    if seen.drain < want && !gone {
+    if absent {
+        let why = "no agent answers here, but its last advert still counts; it expires unless the agent runs as another \
+                   user or with another state_dir";
+        return seen.live.then(|| Blocker::new(format!("{id}: {why}")));
+    }
+    if seen.drain < want {
         let why = match own.and_then(|own| own.superseded.as_ref()) {
             Some(why) => format!("another agent speaks for this node ({why})"),
-            None if absent => "no agent runs here, and its last advert has not expired yet".to_owned(),
             None => "the mediator does not show the drain yet".to_owned(),
         };
         return Some(Blocker::new(format!("{id}: {why}")));

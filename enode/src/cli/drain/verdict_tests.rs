@@ -3,7 +3,7 @@
 use shared::{InstanceId, NodeId, Timestamp, domain::Drain};
 
 use super::{
-    super::super::remote::{Seen, View},
+    super::remote::{Seen, View},
     verdict::{Local, blockers, policy_error},
 };
 use crate::state::{AgentStatus, CurrentStatus, LeaseStatus, NodeStatus};
@@ -134,14 +134,15 @@ fn a_superseded_node_is_named_as_that() {
 fn without_an_agent_the_mediators_view_alone_counts() {
     let want = Drain::Graceful;
     assert!(said(want, &View::new(), &Local::Absent).is_empty(), "unknown to the mediator");
-    assert!(said(want, &view(want), &Local::Absent).is_empty());
     let mut expired = view(Drain::None);
     expired.values_mut().for_each(|seen| seen.live = false);
     assert!(said(want, &expired, &Local::Absent).is_empty());
-    // Live and not draining: it could still be granted something.
-    let said_live = said(want, &view(Drain::None), &Local::Absent);
-    assert_eq!(said_live.len(), 2);
-    assert!(said_live[0].contains("has not expired yet"), "{said_live:?}");
+    // Live: an agent speaks for it, and cannot be asked for its processes.
+    for drain in [Drain::None, Drain::AtBoundary] {
+        let said_live = said(want, &view(drain), &Local::Absent);
+        assert_eq!(said_live.len(), 2);
+        assert!(said_live[0].contains("its last advert still counts"), "{said_live:?}");
+    }
     // Expired with a lease: the reaper has not come yet.
     expired.get_mut(&id("yard/0")).unwrap().run_id = Some("r1".into());
     assert_eq!(said(want, &expired, &Local::Absent).len(), 1);

@@ -152,3 +152,23 @@ async fn a_run_that_is_not_there_is_not_waited_for() {
     assert_eq!(ran.exit, Exit::Refused, "{ran}");
     assert!(ran.err.contains("there is no Run build-1"), "{ran}");
 }
+
+#[tokio::test]
+async fn on_a_terminal_the_progress_is_one_line_that_is_gone_at_the_end() {
+    let fake = Fake::start().await;
+    fake.lines().submit.then(accepted(run_view("", "QUEUED")));
+    fake.lines().explain.then(Ok(ExplainResponse { summary: format!("{HOSTILE} {HOSTILE}"), ..queued_because() }));
+    fake.lines().get_run.then(Ok(succeeded()));
+    fake.lines().watch_run.then(Ok(Says::then_ends(vec![queued(), succeeded()])));
+    let args = [&["submit", "-"], WAIT].concat();
+    let ran = run_changed(&fake, &args, |io| {
+        io.stdin = Box::new(Cursor::new(super::EXAMPLE));
+        io.err_is_terminal = true;
+        io.err_width = 40;
+    })
+    .await;
+    let (head, lines) = ran.err.split_once('\r').unwrap();
+    assert_eq!(head, "Run build-1\n");
+    let lines: Vec<_> = lines.split('\r').map(|line| line.strip_prefix("\x1b[2K").unwrap()).collect();
+    assert_eq!(lines, ["QUEUED, 0 of 2 steps over: evil\\u{1b}[…", "SUCCEEDED, 2 of 2 steps over", ""]);
+}

@@ -1,12 +1,10 @@
 //! The help of every command.
 
-use clap::CommandFactory;
-
-use crate::cli::args::Cli;
+use crate::cli::args;
 
 #[test]
 fn every_command_is_described() {
-    let mut root = Cli::command().term_width(100);
+    let mut root = args::command().term_width(100);
     root.build();
     root.clone().debug_assert();
     let mut left = vec![(String::from("mediator"), root)];
@@ -24,8 +22,22 @@ async fn completions_name_the_commands() {
         let ran = super::run_with("", &["completions", shell]).await;
         assert!(ran.exit.code() == 0 && ran.out.contains("dry-run"), "{shell}");
     }
-    let ran = super::run_with("", &["completions", "bash", "--output", "json"]).await;
-    insta::assert_snapshot!(ran);
+}
+
+#[tokio::test]
+async fn a_flag_that_would_do_nothing_is_refused() {
+    for args in [
+        "completions bash --output json",
+        "logs r --output json",
+        "record r --output jsonl",
+        "contract example --mediator http://yard:7070",
+        "--token-file t token list",
+        "pki init --out d --host h --ca c",
+        "serve --mediator http://yard:7070",
+    ] {
+        let ran = super::run_with("", &args.split(' ').collect::<Vec<_>>()).await;
+        assert!(ran.exit.code() == 2 && ran.err.contains("does nothing with"), "{args}: {ran}");
+    }
 }
 
 #[tokio::test]

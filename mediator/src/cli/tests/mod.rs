@@ -11,6 +11,7 @@ use super::{
     run_args,
 };
 
+mod admin;
 mod contracts;
 mod errors;
 mod fake;
@@ -67,6 +68,7 @@ fn io(out: &Shared, err: &Shared) -> Io {
         err: Box::new(err.clone()),
         out_is_terminal: false,
         err_is_terminal: false,
+        err_width: 80,
         colour: false,
         interrupt: Box::pin(std::future::pending()),
     }

@@ -149,4 +149,9 @@ async fn cancel_says_what_became_of_the_run() {
     fake.lines().cancel.then(Ok(RunView { verdict: Some(cancelled), ..run_view("build-1", "FAILED") }));
     let ran = run(&fake, &["cancel", "build-1"]).await;
     assert_eq!(ran.to_string(), "exit 0\n-- stdout\nbuild-1 FAILED (cancelled by ann)\n-- stderr\n");
+    fake.lines().cancel = fake::Script::default();
+    fake.lines().cancel.then(Ok(run_view("build-1", "SUCCEEDED")));
+    let ran = run(&fake, &["cancel", "build-1"]).await;
+    assert_eq!(ran.out, "build-1 SUCCEEDED (judged)\n");
+    assert_eq!(ran.err, "Run build-1 had ended before; nothing was changed.\n");
 }

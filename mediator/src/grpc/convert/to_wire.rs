@@ -8,13 +8,10 @@ use shared::{
     domain::{Assigned, Capability, Drain, Finding, Policy, Reject},
 };
 
-use crate::{
-    service::{
-        advert::Advertised,
-        explain::{Explanation, RoleExplanation},
-        observe::{CurrentView, LeaseView, NodeView, Page, RunDetail, RunView, StepView, VerdictView},
-    },
-    store::EventRow,
+use crate::service::{
+    advert::Advertised,
+    explain::{Explanation, RoleExplanation},
+    observe::{CurrentView, EventRow, LeaseView, NodeView, Page, RunDetail, RunView, StepView, VerdictView},
 };
 
 fn millis(at: Option<Timestamp>) -> Option<i64> {

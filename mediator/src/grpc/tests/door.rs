@@ -4,7 +4,7 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_types::StatusExt;
 
 use super::*;
-use crate::auth::Call;
+use crate::service::bench::one_step;
 
 fn reason(status: &Status) -> String {
     status.get_details_error_info().map(|info| info.reason).unwrap_or_default()
@@ -65,14 +65,13 @@ async fn what_is_not_there_is_said_in_the_callers_protocol() {
     let (status, _, body) = server.get("/v1/nothing", Some(&admin)).await;
     assert_eq!(status, 404);
     assert!(body.contains("NOT_FOUND") && body.contains("/v1/nodes"), "{body}");
-    // The lead's service is not here, so its methods are unknown ones.
-    let mut nodes = proto::v1::node_service_client::NodeServiceClient::with_interceptor(
-        server.channel().await,
-        Bearer(server.token(Role::Node).await),
-    );
-    let refused = nodes.advertise(v1::AdvertiseRequest::default()).await.unwrap_err();
-    assert_eq!(refused.code(), Code::Unimplemented);
-    assert!(refused.message().contains(Call::Advertise.path()), "{refused}");
+    let mut socket = TcpStream::connect(server.at).await.unwrap();
+    let head = "Host: here\r\nConnection: close\r\nContent-Type: application/grpc\r\nContent-Length: 0";
+    let request = format!("POST /fleet.v2.Other/Call HTTP/1.1\r\n{head}\r\nAuthorization: Bearer {admin}\r\n\r\n");
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("grpc-status: 12"), "{answer}");
     server.stop().await;
 }
 
@@ -97,5 +96,84 @@ async fn a_submitter_cannot_cancel_what_another_one_submitted() {
     assert_eq!((refused.code(), reason(&refused).as_str()), (Code::PermissionDenied, "WRONG_ROLE"));
     let refused = runs.cancel(v1::CancelRequest { run_id: "none".into() }).await.unwrap_err();
     assert_eq!(refused.code(), Code::NotFound);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn with_tls_the_same_calls_go_through_and_plain_text_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let now = crate::clock::Clock::system().now();
+    let pki = tls::init(dir.path(), &["yard.example".to_owned()], now).unwrap();
+    let server = Server::start_with(Some(tls::server_config(&pki.server_cert, &pki.server_key).unwrap())).await;
+    let ca = tonic::transport::Certificate::from_pem(std::fs::read(&pki.ca_cert).unwrap());
+    let trust = tonic::transport::ClientTlsConfig::new().ca_certificate(ca).domain_name("yard.example");
+    let endpoint = Channel::from_shared(format!("https://{}", server.at)).unwrap();
+    let channel = endpoint.tls_config(trust).unwrap().connect().await.unwrap();
+    let bearer = Bearer(server.token(Role::Observer).await);
+    let mut runs = RunServiceClient::with_interceptor(channel, bearer.clone());
+    assert!(runs.list_runs(v1::ListRunsRequest::default()).await.is_ok());
+    let plain = Channel::from_shared(format!("http://{}", server.at)).unwrap().connect_lazy();
+    let mut runs = RunServiceClient::with_interceptor(plain, bearer);
+    assert!(runs.list_runs(v1::ListRunsRequest::default()).await.is_err());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn pages_are_only_read() {
+    let server = Server::start().await;
+    let admin = server.token(Role::Admin).await;
+    let mut socket = TcpStream::connect(server.at).await.unwrap();
+    let head = "Host: here\r\nConnection: close\r\nContent-Length: 0";
+    let request = format!("POST /v1/nodes HTTP/1.1\r\n{head}\r\nAuthorization: Bearer {admin}\r\n\r\n");
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 405") && answer.contains("read with GET"), "{answer}");
+    assert_eq!(server.get("/v1/runs/%ff", Some(&admin)).await.0, 400);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn submit_is_idempotent_and_an_admin_cancels_any_run() {
+    let mut server = Server::start().await;
+    server.bench.advert("n1", "build", shared::domain::Policy::default()).await;
+    let mut runs = server.runs(Role::Submitter).await;
+    let ask = |contract: String| v1::SubmitRequest { contract: contract.into_bytes(), run_id: "mine".into() };
+    let first = runs.submit(ask(one_step("build"))).await.unwrap().into_inner();
+    assert_eq!((first.existing, first.run.unwrap().state.as_str()), (false, "RUNNING"));
+    assert!(runs.submit(ask(one_step("build"))).await.unwrap().into_inner().existing);
+    let refused = runs.submit(ask(one_step("other"))).await.unwrap_err();
+    assert_eq!((refused.code(), reason(&refused).as_str()), (Code::AlreadyExists, "RUN_EXISTS"));
+    let refused = runs.submit(ask("steps: [".into())).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.get_details_bad_request().is_some());
+    let mut admin = server.runs(Role::Admin).await;
+    let cancel = v1::CancelRequest { run_id: "mine".into() };
+    let view = admin.cancel(cancel.clone()).await.unwrap().into_inner();
+    let verdict = view.verdict.unwrap();
+    assert_eq!((verdict.cause.as_str(), verdict.by.as_deref()), ("cancelled", Some("a-admin")));
+    // Its own submitter may cancel it, too: it is answered as it is.
+    assert_eq!(runs.cancel(cancel).await.unwrap().into_inner().state, "FAILED");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn no_role_can_change_an_owners_drain() {
+    let mut server = Server::start().await;
+    let drained = shared::domain::Policy { drain: shared::domain::Drain::Graceful, ..Default::default() };
+    server.bench.advert("n1", "build", drained).await;
+    let node = v1::NodeRef { node_id: "n1".into(), instance: "i-n1".into(), streams: vec!["s1".into()] };
+    let advert = v1::AdvertiseRequest { node: Some(node), advert_no: i64::MAX, ..Default::default() };
+    for role in Role::ALL {
+        let channel = server.channel().await;
+        let bearer = Bearer(server.token(role).await);
+        let mut nodes = proto::v1::node_service_client::NodeServiceClient::with_interceptor(channel, bearer);
+        let refused = nodes.advertise(advert.clone()).await.unwrap_err();
+        // Another agent's token has the role, and is not the owner's.
+        let expected = if role == Role::Node { "FOREIGN_NODE" } else { "WRONG_ROLE" };
+        assert_eq!((refused.code(), reason(&refused).as_str()), (Code::PermissionDenied, expected), "{role}");
+    }
+    let shown = server.fleet(Role::Admin).await.list_nodes(v1::ListNodesRequest {}).await.unwrap().into_inner();
+    assert_eq!(shown.nodes[0].draining.as_deref(), Some("graceful"));
     server.stop().await;
 }

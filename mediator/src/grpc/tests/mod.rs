@@ -48,6 +48,10 @@ struct Server {
 
 impl Server {
     async fn start() -> Self {
+        Self::start_with(None).await
+    }
+
+    async fn start_with(config: Option<std::sync::Arc<rustls::ServerConfig>>) -> Self {
         let bench = Bench::new().await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
@@ -55,10 +59,10 @@ impl Server {
         let pages = http::Pages { services: bench.services.clone(), metrics: recorder.handle() };
         let health = HealthReporter::new();
         set_serving(&health, true).await;
-        let routes = routes(&bench.services, pages, &health).unwrap();
+        let routes = routes(&bench.services, pages, &health, 4 << 20).unwrap();
         let auth = Auth::new(bench.services.store.clone(), bench.clock.clone());
         let stop = bench.services.stop.clone();
-        let serving = tokio::spawn(serve(routes, auth, tls::incoming(listener, None), stop));
+        let serving = tokio::spawn(serve(routes, auth, tls::incoming(listener, config), stop));
         Self { bench, at, serving }
     }
 

@@ -22,7 +22,7 @@ use serde_json::json;
 use shared::{
     InstanceId, NodeId, Nonce, Principal, RunId, Seq, StepName, Timestamp,
     contract::{Contract, StepKind},
-    domain::{Assigned, Attempt, Cause, Finding, Holds, Run, RunState, Step, StepState, Verdict},
+    domain::{Answer, Assigned, Attempt, Cause, Finding, Holds, Run, RunState, Step, StepState, Verdict},
 };
 
 use super::{Artifact, Digest, Limits, RecordStore, SealInput};
@@ -158,7 +158,7 @@ pub(super) fn input(run: &RunId, steps: &[&str]) -> SealInput {
             instance: InstanceId::new("i1").unwrap(),
             nonce: Nonce::from_bits(NONCE),
             claimed_at: at,
-            answer: Some("DONE".to_owned()),
+            answer: Some(Answer { state: "DONE".to_owned(), log_bytes: 0 }),
         }],
     };
     let findings = vec![Finding { condition: "test: exit_code = 0 (was 0)".to_owned(), holds: Holds::Held }];

@@ -136,6 +136,9 @@ fn shortage(fleet: &Fleet, require: &Require, role: &RoleExplanation, now: Times
         return nobody(fleet, require, role, now);
     }
     let mut parts = Vec::new();
+    if role.live >= role.wanted && role.wanted > 1 {
+        parts.push(format!("{} wanted", role.wanted));
+    }
     if role.live < role.wanted {
         let misses = if role.lacking.is_empty() { String::new() } else { format!(" ({})", role.lacking.join(", ")) };
         parts.push(format!("{} wanted, only {} live {}{misses}", role.wanted, role.live, fit(role.live)));
@@ -162,7 +165,7 @@ fn shortage(fleet: &Fleet, require: &Require, role: &RoleExplanation, now: Times
         parts.push(format!("{} {verb} held back by the owner or the agent ({})", role.draining, some(&held)));
     }
     if role.free > 0 {
-        parts.push(format!("{} free, {} wanted", role.free, role.wanted));
+        parts.push(format!("{} free", role.free));
     }
     parts.join(", ")
 }

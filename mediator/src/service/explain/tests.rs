@@ -139,3 +139,35 @@ fn a_lendable_node_has_no_reason_and_a_warning_stays_one() {
     assert_eq!((got.lendable, got.reasons.len()), (Some(true), 0));
     assert!(got.summary.ends_with("(policy file: group-writable)"), "{}", got.summary);
 }
+
+#[test]
+fn too_few_nodes_and_what_the_others_lack() {
+    let run = run("wide", &CONTRACT.replace(r#""capability": "build""#, r#""capability": "build", "count": 3"#));
+    let mut other = node("n3", "build");
+    other.capabilities[0].attrs.insert("os".into(), shared::contract::AttrValue::Text("plan9".into()));
+    let fleet = fleet(&[node("n1", "build"), node("n2", "build"), other], &[lease("n1", "a")], &[&run]);
+    let got = explain_run(&fleet, &run, &Settings::default(), NOW);
+    assert_eq!(
+        got.summary,
+        "run wide (number 1 in line) waits for role builder: 3 wanted, only 2 live nodes fit \
+         (1 of 3 nodes lacks os=linux), 1 of 2 matching nodes is leased (run a on n1), 1 free; \
+         freed by AdvertOpened or RunSettled"
+    );
+}
+
+#[test]
+fn a_run_with_nothing_claimed_says_what_it_waits_for() {
+    let says = |node: Node| {
+        let mut run = running(run("idle", CONTRACT), "n1");
+        run.steps[0].state = shared::domain::StepState::Pending;
+        let fleet = fleet(&[node], &[lease("n1", "idle")], &[]);
+        explain_run(&fleet, &run, &Settings::default(), NOW).summary
+    };
+    let prefix = "run idle holds its nodes and nothing is claimed: step test ";
+    assert_eq!(says(node("n1", "build")), format!("{prefix}waits to be claimed by n1"));
+    assert_eq!(says(gone(node("n1", "build"), 5)), format!("{prefix}waits for n1, not seen for 1m5s"));
+    let drains = drained(node("n1", "build"), Drain::AtBoundary, "");
+    assert_eq!(says(drains), format!("{prefix}is not claimed: n1 drains at-boundary"));
+    let stopping = Node { stopping: true, ..node("n1", "build") };
+    assert_eq!(says(stopping), format!("{prefix}is not claimed: the agent of n1 is stopping"));
+}

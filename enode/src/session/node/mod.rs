@@ -3,13 +3,17 @@
 //! Everything that is decided under the one lock is decided by [`NodeCore`]; this type carries the decisions
 //! out: it stops the process, tells the worker and the outbox. The lock is never held across an await.
 
+mod orders;
+mod status;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use proto::v1;
 use rustix::process::{Pid, Signal};
-use shared::{Duration, InstanceId, NodeId, Nonce, RunId, StepName, StreamId, Timestamp, domain::Policy};
+use shared::{Duration, InstanceId, NodeId, Nonce, StepName, StreamId, Timestamp, domain::Policy};
 use tokio::sync::{Notify, mpsc, watch};
 
+pub use self::orders::{Job, Stop, StopCause};
 use super::{
     core::{LeaseKey, NodeCore, Received, Reply, Speaker, StepKey},
     outbox::Outbox,
@@ -18,52 +22,7 @@ use super::{
 use crate::{
     clock::{self, BootTime},
     identity::Identity,
-    state::{CurrentStatus, LeaseStatus, NodeStatus},
 };
-
-/// Why a step is stopped, weakest first. From `Superseded` on nobody wants its result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StopCause {
-    /// The agent is told to stop.
-    Stopped,
-    /// No advert was accepted in time.
-    TimeToLive,
-    /// Another speaks for the node.
-    Superseded,
-    /// Its lease has ended.
-    LeaseEnded,
-}
-
-impl StopCause {
-    /// The result is still to be reported.
-    #[must_use]
-    pub const fn is_reported(self) -> bool {
-        match self {
-            Self::Stopped | Self::TimeToLive => true,
-            Self::Superseded | Self::LeaseEnded => false,
-        }
-    }
-}
-
-/// The order to end a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stop {
-    /// Why.
-    pub cause: StopCause,
-    /// From SIGTERM to SIGKILL.
-    pub grace: Duration,
-}
-
-/// Work for a node's worker, in order.
-#[derive(Debug)]
-pub enum Job {
-    /// Execute it.
-    Start(WorkStep),
-    /// Report that it was not started.
-    Withhold(WorkStep),
-    /// The lease has ended: nothing of it may stay.
-    End(LeaseKey),
-}
 
 /// Which process life speaks for the node, once the mediator has accepted it.
 pub type Life = Option<InstanceId>;
@@ -102,6 +61,8 @@ struct Current {
 struct Inner {
     core: NodeCore,
     identity: Identity,
+    /// The identity is not on disk, and must not be used before it is.
+    unnoted: bool,
     current: Option<Current>,
     /// A process group that was told to go and has not gone.
     lingering: bool,
@@ -139,6 +100,7 @@ impl Node {
         let inner = Inner {
             core,
             identity,
+            unnoted: false,
             current: None,
             lingering: false,
             last_advert_at: None,
@@ -182,9 +144,15 @@ impl Node {
         }
     }
 
-    /// Fills an advert with what this node knows.
-    pub fn advert(&self, advert: &mut v1::AdvertiseRequest, policy: &Policy) -> Mark {
+    /// Fills an advert with what this node knows. None: there is no identity yet that could be used.
+    pub fn advert(&self, advert: &mut v1::AdvertiseRequest, policy: &Policy) -> Option<Mark> {
         let mut inner = self.lock();
+        if inner.unnoted {
+            self.redraw(&mut inner);
+            if inner.unnoted {
+                return None;
+            }
+        }
         inner.policy_error.clone_from(&policy.error);
         let mark = Mark { who: self.speaker_of(&inner), rev: inner.core.known_rev() };
         advert.node = Some(wire::speaker(&mark.who));
@@ -193,7 +161,15 @@ impl Node {
         advert.replaces = inner.identity.replaces.iter().map(ToString::to_string).collect();
         advert.running = inner.core.running().map(wire::step_ref).collect();
         advert.finished = inner.core.finished().map(wire::step_ref).collect();
-        mark
+        Some(mark)
+    }
+
+    fn redraw(&self, inner: &mut Inner) {
+        inner.unnoted = false;
+        if let Err(e) = inner.identity.redraw() {
+            tracing::error!(node = %self.id, error = %e, "the node stays idle until its new identity can be noted");
+            inner.unnoted = true;
+        }
     }
 
     /// An advert was accepted.
@@ -226,9 +202,7 @@ impl Node {
         }
         tracing::error!(node = %self.id, instance = %sent.instance, why, "another agent speaks for this node: it is idle now");
         inner.core.supersede(why.to_owned());
-        if let Err(e) = inner.identity.redraw() {
-            tracing::error!(node = %self.id, error = %e, "cannot note the new instance");
-        }
+        self.redraw(&mut inner);
         if let Some(current) = &inner.current {
             current.order(Stop { cause: StopCause::Superseded, grace: self.grace });
         }
@@ -392,34 +366,6 @@ impl Node {
             && let Err(e) = rustix::process::kill_process_group(group, Signal::KILL)
         {
             tracing::warn!(node = %self.id, error = %e, "cannot kill the process group");
-        }
-    }
-
-    /// For people.
-    #[must_use]
-    pub fn status(&self) -> NodeStatus {
-        let inner = self.lock();
-        let policy = inner.core.policy();
-        let lease = inner.core.lease().map(|run: &RunId| LeaseStatus { run_id: run.clone() });
-        NodeStatus {
-            node_id: self.id.clone(),
-            instance: inner.identity.instance.clone(),
-            accepted: inner.core.is_accepted(),
-            superseded: inner.core.superseded().map(str::to_owned),
-            drain: policy.drain,
-            drain_reason: policy.reason.clone(),
-            lease,
-            step: inner.current.as_ref().map(|it| CurrentStatus {
-                run_id: it.key.run.clone(),
-                step_id: it.step.clone(),
-                attempt: it.key.attempt,
-                started_at: it.started_at,
-                pid: it.group.map(Pid::as_raw_pid),
-            }),
-            live_processes: inner.lingering || inner.current.as_ref().is_some_and(|it| it.group.is_some()),
-            spooled: u32::try_from(inner.core.finished().count()).unwrap_or(u32::MAX),
-            last_advert_at: inner.last_advert_at,
-            policy_error: inner.policy_error.clone(),
         }
     }
 }

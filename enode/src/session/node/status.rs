@@ -1,0 +1,37 @@
+//! The picture of one node, for people.
+
+use rustix::process::Pid;
+use shared::RunId;
+
+use super::Node;
+use crate::state::{CurrentStatus, LeaseStatus, NodeStatus};
+
+impl Node {
+    /// For people.
+    #[must_use]
+    pub fn status(&self) -> NodeStatus {
+        let inner = self.lock();
+        let policy = inner.core.policy();
+        let lease = inner.core.lease().map(|run: &RunId| LeaseStatus { run_id: run.clone() });
+        NodeStatus {
+            node_id: self.id.clone(),
+            instance: inner.identity.instance.clone(),
+            accepted: inner.core.is_accepted(),
+            superseded: inner.core.superseded().map(str::to_owned),
+            drain: policy.drain,
+            drain_reason: policy.reason.clone(),
+            lease,
+            step: inner.current.as_ref().map(|it| CurrentStatus {
+                run_id: it.key.run.clone(),
+                step_id: it.step.clone(),
+                attempt: it.key.attempt,
+                started_at: it.started_at,
+                pid: it.group.map(Pid::as_raw_pid),
+            }),
+            live_processes: inner.lingering || inner.current.as_ref().is_some_and(|it| it.group.is_some()),
+            spooled: u32::try_from(inner.core.finished().count()).unwrap_or(u32::MAX),
+            last_advert_at: inner.last_advert_at,
+            policy_error: inner.policy_error.clone(),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Told to stop.
+
+use proto::v1::work_item::Item;
+
+use crate::{Yard, reason, sleeper, working::WithEnv as _};
+
+#[tokio::test]
+async fn what_runs_may_end_and_the_last_advert_says_goodbye() {
+    let mut yard = Yard::new().await;
+    yard.grant("r1", 1);
+    let (mark, go) = (yard.path("mark"), yard.path("go"));
+    let script = format!("echo $$ > {}; while [ ! -e {} ]; do sleep 0.01; done", mark.display(), go.display());
+    yard.send(Item::Step(yard.step(0, &["sh", "-c", "$S"]).with_env("S", &script))).await;
+    yard.appears(&mark).await;
+    yard.order_stop().await;
+    yard.advert("it says that it stops", |it| it.stopping && !it.goodbye && it.running.len() == 1).await;
+    std::fs::write(go, "").unwrap();
+    yard.ended().await;
+    assert_eq!(reason(&yard.report("a report").await).0, "exit 0");
+    let last = yard.with(|world| world.adverts.last().cloned().unwrap());
+    assert!(last.goodbye && last.stopping && last.running.is_empty(), "{last:?}");
+    assert_eq!(yard.names("work/yard"), ["r1"], "the lease holds still: a restart loses nothing");
+}
+
+#[tokio::test]
+async fn a_second_order_kills_and_reports_stopped() {
+    let mut yard = Yard::new().await;
+    yard.grant("r1", 1);
+    let mark = yard.path("mark");
+    yard.send(Item::Step(
+        yard.step(0, &["sh", "-c", "$S"]).with_env("S", &format!("trap '' TERM; {}", sleeper(&mark))),
+    ))
+    .await;
+    let pid = yard.appears(&mark).await;
+    yard.order_stop().await;
+    yard.advert("it says that it stops", |it| it.stopping).await;
+    yard.order_stop().await;
+    yard.ended().await;
+    assert!(!crate::is_alive(&pid));
+    assert_eq!(reason(&yard.report("a report").await).0, "stopped");
+}
+
+#[tokio::test]
+async fn the_stop_timeout_does_the_same() {
+    let mut yard = Yard::with(|config| config.stop_timeout = shared::Duration::from_millis(300)).await;
+    yard.grant("r1", 1);
+    let mark = yard.path("mark");
+    yard.send(Item::Step(yard.step(0, &["sh", "-c", "$S"]).with_env("S", &sleeper(&mark)))).await;
+    let pid = yard.appears(&mark).await;
+    yard.stop().await;
+    assert!(!crate::is_alive(&pid));
+    assert_eq!(reason(&yard.report("a report").await).0, "stopped");
+}
