@@ -4,13 +4,14 @@
 //! commit a sync, which is why the writer commits in groups.
 
 use std::{
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use sqlx::{
-    ConnectOptions, Sqlite,
+    Arguments, ConnectOptions, Sqlite,
     sqlite::{
         SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow,
         SqliteSynchronous,
@@ -43,6 +44,12 @@ pub(super) struct Pools {
 
 pub(super) async fn open(path: &str) -> Result<Pools, StoreError> {
     let path = PathBuf::from(path);
+    // It holds permits and the hashes of tokens. SQLite gives the files beside it the same mode.
+    if !path.exists() {
+        let mut new = std::fs::OpenOptions::new();
+        // Whoever else made it meanwhile is as good; whatever else is wrong, opening will say.
+        drop(new.write(true).create_new(true).mode(0o600).open(&path));
+    }
     let options = SqliteConnectOptions::new()
         .filename(&path)
         .create_if_missing(true)
@@ -87,7 +94,6 @@ impl Pools {
 
 /// Device and inode.
 fn identity(path: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
     std::fs::metadata(path).ok().map(|it| (it.dev(), it.ino()))
 }
 
@@ -113,36 +119,42 @@ pub(super) const fn row(row: SqliteRow) -> Row {
 }
 
 pub(super) fn arguments(values: &[Value]) -> Result<SqliteArguments, sqlx::Error> {
-    use sqlx::Arguments;
     let mut arguments = SqliteArguments::default();
-    arguments.reserve(values.len(), 0);
     for value in values {
-        match value {
-            Value::Text(text) => arguments.add(text.clone()),
-            Value::Int(number) => arguments.add(*number),
-            Value::Bool(flag) => arguments.add(flag.map(i64::from)),
-            // `IN (SELECT value FROM json_each($n))`: one statement whatever the length of the list.
-            Value::Texts(list) => arguments.add(serde_json::json!(list).to_string()),
-        }
-        .map_err(sqlx::Error::Encode)?;
+        add(&mut arguments, value)?;
     }
     Ok(arguments)
+}
+
+fn add(arguments: &mut SqliteArguments, value: &Value) -> Result<(), sqlx::Error> {
+    match value {
+        Value::Text(text) => arguments.add(text.clone()),
+        Value::Int(number) => arguments.add(*number),
+        Value::Bool(flag) => arguments.add(flag.map(i64::from)),
+        // `IN (SELECT value FROM json_each($n))`: one statement whatever the length of the list.
+        Value::Texts(list) => arguments.add(serde_json::json!(list).to_string()),
+    }
+    .map_err(sqlx::Error::Encode)
 }
 
 /// A multi-row statement takes its rows as `VALUES`. It exists in sizes of powers of two and is filled up with
 /// rows whose key is NULL, which `{rows}` drops: so a handful of texts stay prepared, whatever the batch.
 pub(super) fn rows(write: &'static Write, rows: &[Vec<Value>]) -> Result<(Arc<str>, SqliteArguments), sqlx::Error> {
-    let size = rows.len().next_power_of_two();
+    let (size, width) = (rows.len().next_power_of_two(), write.columns.len());
     let text = write.text(size, || {
-        let width = write.columns.len();
         let named: Vec<String> =
             write.columns.iter().enumerate().map(|(at, (name, _))| format!("column{} AS {name}", at + 1)).collect();
         let tuple = format!("({})", vec!["?"; width].join(", "));
         let tuples = vec![tuple.as_str(); size].join(", ");
         format!("(SELECT {} FROM (VALUES {tuples}) WHERE column1 IS NOT NULL) AS new", named.join(", "))
     });
-    let mut values = Vec::with_capacity(size * write.columns.len());
-    values.extend(rows.iter().flatten().cloned());
-    values.resize(size * write.columns.len(), Value::Int(None));
-    Ok((text, arguments(&values)?))
+    let mut arguments = SqliteArguments::default();
+    arguments.reserve(size * width, 0);
+    for value in rows.iter().flatten() {
+        add(&mut arguments, value)?;
+    }
+    for _ in rows.len() * width..size * width {
+        add(&mut arguments, &Value::Int(None))?;
+    }
+    Ok((text, arguments))
 }

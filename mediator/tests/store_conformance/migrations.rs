@@ -16,6 +16,7 @@ on_both_engines!(
     a_newer_database_is_refused,
     a_database_of_something_else_is_refused,
     the_clock_is_never_behind_the_store,
+    text_that_is_sorted_is_sorted_by_bytes,
     both_engines_have_the_same_tables,
 );
 
@@ -81,6 +82,19 @@ async fn the_clock_is_never_behind_the_store(bed: Bed) {
         assert_eq!(clock.now(), START, "there the database has the clock");
         assert!(store.begin_fleet().await.unwrap().now() > clock.now());
     }
+}
+
+/// Ids sort by their bytes, whatever language the server speaks.
+async fn text_that_is_sorted_is_sorted_by_bytes(bed: Bed) {
+    if bed.is_sqlite() {
+        assert_eq!(bed.sql("SELECT 'B' < 'a'").await, "1");
+        return;
+    }
+    let others = "SELECT table_name, column_name FROM information_schema.columns \
+        WHERE table_schema = 'public' AND data_type = 'text' AND collation_name IS DISTINCT FROM 'C' \
+        AND column_name IN ('node_id', 'run_id', 'work_id', 'name', 'state', 'hash') \
+        AND table_name <> 'schema_migrations'";
+    assert_eq!(bed.sql(others).await, "");
 }
 
 async fn both_engines_have_the_same_tables(bed: Bed) {

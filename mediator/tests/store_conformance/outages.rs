@@ -1,15 +1,15 @@
 //! A database that cannot be used is said to be so, and soon.
 
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 use mediator::{
     clock::Clock,
     store::{ErrorKind, Outage, Store, StoreError},
 };
-use shared::domain::Fleet;
+use shared::domain::{Changes, Fleet};
 
 use crate::{
-    round_trips::write_all,
+    round_trips::{node, write_all},
     support::{Bed, START},
 };
 
@@ -73,6 +73,68 @@ async fn sqlite_file_is_taken_away() {
     write_all(&bed, &mut Fleet::default()).await;
 }
 
+/// A file system of four megabytes.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// None where this process may not mount; says so.
+    fn mount() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(dir.path()).output();
+        if mounted.is_ok_and(|output| output.status.success()) {
+            return Some(Self(dir));
+        }
+        skipped("mounting a small disk needs root");
+        None
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        assert!(Command::new("umount").arg("--lazy").arg(self.0.path()).status().unwrap().success());
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a test that was skipped must be seen")]
+fn skipped(why: &str) {
+    eprintln!("SKIPPED: {why}");
+}
+
+#[tokio::test]
+async fn sqlite_disk_is_full() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let store = open(&format!("sqlite:{}", disk.0.path().join("mediator.db").display())).await.unwrap();
+    let mut fleet = Fleet::default();
+    fleet.load_node(node("first"));
+    let write = async |fleet: &Fleet, ids: &[&str]| {
+        let changes = Changes { nodes: ids.iter().map(|id| id.parse().unwrap()).collect(), ..Changes::default() };
+        let mut tx = store.begin_fleet().await.unwrap();
+        tx.write(fleet, &changes).await?;
+        tx.commit().await
+    };
+    write(&fleet, &["first"]).await.unwrap();
+    let mut row = node("big");
+    row.label = "x".repeat(10 << 20);
+    fleet.load_node(row);
+    assert_eq!(outage(&write(&fleet, &["big"]).await.unwrap_err()), Outage::Full);
+    // What was stored is there, and there is room for what is small.
+    fleet.load_node(node("second"));
+    write(&fleet, &["second"]).await.unwrap();
+    let nodes = store.read().await.unwrap().nodes().await.unwrap();
+    assert_eq!(nodes.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["first", "second"]);
+}
+
+#[tokio::test]
+async fn sqlite_file_is_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let bed = Bed::sqlite().await;
+    write_all(&bed, &mut Fleet::default()).await;
+    let path = bed.url.strip_prefix("sqlite:").unwrap();
+    for path in [path.to_owned(), format!("{path}-wal")] {
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn postgres_is_not_there() {
     // A port that was free a moment ago.
@@ -95,7 +157,7 @@ async fn postgres_connections_break() {
     write_all(&bed, &mut Fleet::default()).await;
     let mut tx = bed.store.begin_fleet().await.unwrap();
     bed.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'mediator'").await;
-    let changes = shared::domain::Changes { fleet: true, ..Default::default() };
+    let changes = Changes { fleet: true, ..Changes::default() };
     let error = soon(async { tx.write(&Fleet::default(), &changes).await }).await;
     assert_eq!(outage(&error), Outage::Lost, "{error}");
     drop(tx);

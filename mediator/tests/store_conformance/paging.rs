@@ -82,6 +82,8 @@ async fn filters(bed: Bed) {
     }
     let nothing = RunFilter { state: Some("' OR 1=1 --".to_owned()), limit: 9, ..RunFilter::default() };
     assert!(page(&bed, &nothing).await.is_empty());
+    let nul = RunFilter { state: Some("FAILED\0".to_owned()), limit: 9, ..RunFilter::default() };
+    assert!(page(&bed, &nul).await.is_empty());
 }
 
 async fn current_steps(bed: Bed) {
