@@ -1,7 +1,5 @@
 //! The rules of `ARCHITECTURE.md`, checked on the source text.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},

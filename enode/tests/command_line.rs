@@ -1,5 +1,7 @@
 //! The real binary: files, exit codes, streams. The mediator and the agent are played by this test.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output},

@@ -44,7 +44,6 @@ pub trait Notices: Send + 'static {
 
 impl Writer {
     /// The writer's handle and its task. The task ends when the last handle is gone.
-    #[must_use]
     pub fn new(
         store: Store,
         settings: Settings,

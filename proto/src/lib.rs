@@ -7,7 +7,7 @@ mod json;
 
 /// Package `fleet.v1`.
 pub mod v1 {
-    #![allow(clippy::all, clippy::pedantic, missing_docs, reason = "generated code")]
+    #![allow(clippy::all, reason = "generated code")]
     tonic::include_proto!("fleet.v1");
 }
 

@@ -15,12 +15,11 @@ pub use wait::{LIMIT, wait_for, wait_until};
 /// Expands each test to one on SQLite and one on PostgreSQL.
 #[macro_export]
 macro_rules! on_both_engines {
-    ($($(#[$meta:meta])* fn $name:ident($engine:ident: Engine) $body:block)*) => {$(
+    ($($(#[$meta:meta])* fn $name:ident($engine:ident: $type:ty) $body:block)*) => {$(
         mod $name {
-            #[allow(unused_imports, reason = "a test may need none of its module's names")]
             use super::*;
 
-            fn case($engine: $crate::Engine) $body
+            fn case($engine: $type) $body
 
             $(#[$meta])*
             #[test]

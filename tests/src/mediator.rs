@@ -38,7 +38,6 @@ pub struct Ran {
 
 impl Ran {
     /// Panics unless it exited with 0.
-    #[must_use]
     pub fn ok(self) -> Self {
         assert_eq!(self.code, 0, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
         self

@@ -4,8 +4,6 @@
 //! A Run counts from its submission until its Record is sealed. Nothing is switched off for it: SQLite commits
 //! with `synchronous=FULL`.
 
-#![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
-
 use std::{
     process::{Command, Stdio},
     sync::atomic::{AtomicUsize, Ordering},

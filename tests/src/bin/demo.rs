@@ -2,8 +2,6 @@
 //!
 //! Everything it claims it has observed; it exits with 0 only if it observed all of it.
 
-#![allow(clippy::print_stdout, reason = "this is what a demonstration is for")]
-
 use std::{
     path::Path,
     process::{Command, ExitCode},

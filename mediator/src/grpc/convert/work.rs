@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proto::v1::{self, work_item::Item};
-use shared::domain::ClaimedStep;
+use shared::{contract::expand, domain::ClaimedStep};
 
 use super::to_wire::size;
 use crate::service::{
@@ -25,10 +25,25 @@ pub fn work(work: Work) -> v1::WorkItem {
     v1::WorkItem { item: Some(item) }
 }
 
+/// The step's environment over the contract's. A value that extends its own name (`PATH: "$PATH:/opt"`) means
+/// the contract's value; everything else is left for the agent to expand.
+fn merged(contract: &BTreeMap<String, String>, step: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut env = contract.clone();
+    for (name, value) in step {
+        let under = contract.get(name).map(String::as_str);
+        let kept = |other: &str| {
+            Some(if other == name { under.unwrap_or_default().to_owned() } else { format!("${{{other}}}") })
+        };
+        // A doubled dollar must still be one when the agent reads it.
+        let value = expand(&value.replace("$$", "$$$$"), kept).unwrap_or_else(|_| value.clone());
+        env.insert(name.clone(), value);
+    }
+    env
+}
+
 fn step(claimed: &ClaimedStep, inputs: Vec<Input>) -> v1::Step {
     let spec = claimed.contract.steps.get(claimed.seq as usize);
-    let mut env: BTreeMap<String, String> = claimed.contract.env.clone();
-    env.extend(spec.map(|spec| spec.env.clone()).unwrap_or_default());
+    let env = spec.map(|spec| merged(&claimed.contract.env, &spec.env)).unwrap_or_default();
     v1::Step {
         run_id: claimed.run.to_string(),
         seq: claimed.seq,
@@ -47,5 +62,20 @@ fn step(claimed: &ClaimedStep, inputs: Vec<Input>) -> v1::Step {
         out: spec.map(|spec| spec.out.clone()).unwrap_or_default(),
         work_id: claimed.work_id.as_ref().map(ToString::to_string).unwrap_or_default(),
         first_on_node: claimed.first_on_node,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_may_extend_what_the_contract_says() {
+        let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let contract = map(&[("PATH", "/usr/bin:$HERE"), ("HERE", "/here")]);
+        let env = merged(&contract, &map(&[("PATH", "$PATH:/opt/$RUN_ID"), ("COST", "5$$ for $HERE")]));
+        assert_eq!(env["PATH"], "/usr/bin:$HERE:/opt/${RUN_ID}");
+        assert_eq!(env["COST"], "5$$ for ${HERE}");
+        assert_eq!(env["HERE"], "/here");
     }
 }

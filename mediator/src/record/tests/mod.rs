@@ -1,7 +1,5 @@
 //! What the tests share: a room in a temporary directory, and a Run that has ended.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 mod blob;
 mod full_disk;
 mod log;
