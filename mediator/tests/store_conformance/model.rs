@@ -42,7 +42,7 @@ async fn play(bed: &Bed, groups: Vec<Group>) -> Result<(), TestCaseError> {
             fleet = Fleet::default();
         }
         // Runs that ended may be forgotten at any time.
-        if world.runs.len() % 3 == 0 {
+        if world.runs.len().is_multiple_of(3) {
             fleet.forget_idle_runs();
         }
         if !commits {
