@@ -86,9 +86,9 @@ async fn play(bed: &Bed, groups: Vec<Group>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-fn run(bed: fn() -> futures::future::BoxFuture<'static, Bed>) {
+fn run(cases: u32, bed: fn() -> futures::future::BoxFuture<'static, Bed>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = ProptestConfig { cases: 24, failure_persistence: None, max_shrink_iters: 400, ..Default::default() };
+    let config = ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 400, ..Default::default() };
     TestRunner::new(config)
         .run(&groups(), |groups| {
             runtime.block_on(async {
@@ -101,12 +101,12 @@ fn run(bed: fn() -> futures::future::BoxFuture<'static, Bed>) {
 
 #[test]
 fn what_is_written_is_what_is_loaded_on_sqlite() {
-    run(|| Box::pin(Bed::sqlite()));
+    run(96, || Box::pin(Bed::sqlite()));
 }
 
 #[test]
 fn what_is_written_is_what_is_loaded_on_postgres() {
     // Keeps the server up from case to case.
     let _server = tests::postgres::Database::fresh().unwrap();
-    run(|| Box::pin(Bed::postgres()));
+    run(24, || Box::pin(Bed::postgres()));
 }

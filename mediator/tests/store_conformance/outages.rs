@@ -156,7 +156,12 @@ async fn postgres_connections_break() {
     let bed = Bed::postgres().await;
     write_all(&bed, &mut Fleet::default()).await;
     let mut tx = bed.store.begin_fleet().await.unwrap();
-    bed.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'mediator'").await;
+    // Of this database only: other tests share the server.
+    bed.sql(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+         WHERE application_name = 'mediator' AND datname = current_database()",
+    )
+    .await;
     let changes = Changes { fleet: true, ..Changes::default() };
     let error = soon(async { tx.write(&Fleet::default(), &changes).await }).await;
     assert_eq!(outage(&error), Outage::Lost, "{error}");

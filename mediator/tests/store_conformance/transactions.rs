@@ -5,12 +5,12 @@ use std::time::Duration;
 use mediator::store::{ErrorKind, Store};
 use shared::{
     NodeId, Nonce,
-    domain::{Changes, EventKind, Fleet, FleetEvent, Lease},
+    domain::{Assigned, Attempt, Changes, EventKind, Fleet, FleetEvent, Lease, RunState, Shape},
 };
 
 use crate::{
     round_trips::{node, run, write_all},
-    support::Bed,
+    support::{Bed, START},
 };
 
 on_both_engines!(
@@ -23,6 +23,8 @@ on_both_engines!(
     a_snapshot_does_not_move,
     nothing_is_read_when_nothing_changed,
     what_looks_expired_is_read_again,
+    a_run_that_was_just_promoted_is_loaded_as_it_stands,
+    a_changed_attempt_is_seen_by_others,
     a_renewal_raises_no_rev,
     futures_can_move_between_threads,
 );
@@ -164,7 +166,7 @@ async fn a_snapshot_does_not_move(bed: Bed) {
     assert_eq!(later.nodes().await.unwrap().len(), 1);
     assert!(later.now() >= read.now());
     if bed.is_sqlite() {
-        assert_eq!(read.now(), crate::support::START);
+        assert_eq!(read.now(), START);
     }
 }
 
@@ -205,6 +207,68 @@ async fn what_looks_expired_is_read_again(bed: Bed) {
     } else {
         assert_eq!(times, (9_000_000_000_000, 99, 9_000_000_000_001));
     }
+}
+
+/// Of two commands in one transaction the first promotes a Run without its contract, the second needs all of it.
+async fn a_run_that_was_just_promoted_is_loaded_as_it_stands(bed: Bed) {
+    let mut fleet = Fleet::default();
+    let mut row = run("r", 1);
+    row.state = RunState::Queued;
+    fleet.queue.insert(row.place, row.id.clone(), Shape::new(&row.contract.requires));
+    fleet.runs.insert(row.id.clone(), row.clone());
+    fleet.load_node(node("n"));
+    write_all(&bed, &mut fleet).await;
+
+    let mut fleet = Fleet::default();
+    let mut tx = bed.store.begin_fleet().await.unwrap();
+    tx.sync(&mut fleet).await.unwrap();
+    row.assigned = vec![Assigned { role: "a".parse().unwrap(), node: "n".parse().unwrap() }];
+    row.state = RunState::Running;
+    fleet.queue.remove(row.place);
+    fleet.rev += 1;
+    let promoted = [(row.id.clone(), (row.assigned.clone(), fleet.rev))].into();
+    let mut changes = Changes { fleet: true, promoted_unloaded: promoted, ..Changes::default() };
+    tx.load_runs(&mut fleet, &[row.id.clone()].into(), &changes).await.unwrap();
+    assert_eq!(fleet.runs[&row.id], row);
+    // And written once more, as the second command leaves it.
+    changes.steps.insert((row.id.clone(), 0));
+    tx.write(&fleet, &changes).await.unwrap();
+    tx.commit().await.unwrap();
+    let (got, _) = bed.store.read().await.unwrap().run(&row.id).await.unwrap().unwrap();
+    assert_eq!(got, row);
+}
+
+/// A restarted agent takes over an attempt: nothing of the Run's own row moves, yet whoever has the Run in
+/// memory must read it again.
+async fn a_changed_attempt_is_seen_by_others(bed: Bed) {
+    let mut fleet = Fleet::default();
+    let mut row = run("r", 2);
+    let attempt = Attempt {
+        number: 1,
+        starts: 0,
+        node: "n".parse().unwrap(),
+        instance: "i1".parse().unwrap(),
+        nonce: Nonce::from_bits(1),
+        claimed_at: START,
+        answer: None,
+    };
+    row.steps[1].attempts.push(attempt.clone());
+    fleet.runs.insert(row.id.clone(), row.clone());
+    write_all(&bed, &mut fleet).await;
+    let mut following = bed.fresh_fleet().await;
+    following.runs.insert(row.id.clone(), row.clone());
+
+    row.steps[1].attempts[0].instance = "i2".parse().unwrap();
+    fleet.runs.insert(row.id.clone(), row.clone());
+    fleet.rev += 1;
+    let mut tx = bed.store.begin_fleet().await.unwrap();
+    let attempts = [(row.id.clone(), 1, 1)].into();
+    tx.write(&fleet, &Changes { fleet: true, attempts, ..Changes::default() }).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = bed.store.begin_fleet().await.unwrap();
+    tx.sync(&mut following).await.unwrap();
+    tx.load_runs(&mut following, &[row.id.clone()].into(), &Changes::default()).await.unwrap();
+    assert_eq!(following.runs[&row.id], row);
 }
 
 async fn a_renewal_raises_no_rev(bed: Bed) {

@@ -55,6 +55,9 @@ pub(crate) fn ops() -> impl Strategy<Value = Op> {
         6 => (0..4u8, drain, rarely(), rarely(), rarely(), rarely()).prop_map(
             |(node, drain, stopping, goodbye, restart, more)| Op::Advert { node, drain, stopping, goodbye, restart, more }
         ),
+        1 => (0..4u8).prop_map(|node| Op::Advert {
+            node, drain: Drain::None, stopping: false, goodbye: false, restart: true, more: true,
+        }),
         1 => (0..4u8).prop_map(|node| Op::Open { node }),
         5 => (0..5u8).prop_map(|contract| Op::Submit { contract }),
         1 => any::<u8>().prop_map(|run| Op::Resubmit { run }),
@@ -128,6 +131,14 @@ impl World {
         match *op {
             Op::Advert { node, drain, stopping, goodbye, restart, more } => {
                 let old = self.speaker(node);
+                // What a restarted agent finds in its spool, if anything.
+                let mut finished = vec![];
+                if let Some(lease) = fleet.lease(&old.node).cloned().filter(|_| restart && more) {
+                    load.load(fleet, Touches::from([lease.run.clone()]), changes).await;
+                    let run = fleet.runs.get(&lease.run);
+                    let claimed = run.and_then(|run| run.claimed_on(&old.node));
+                    finished.extend(claimed.map(|step| (lease.run.clone(), step.seq, step.attempt)));
+                }
                 if restart {
                     *self.instances.entry(node).or_default() += 1;
                 }
@@ -141,7 +152,7 @@ impl World {
                     },
                     more,
                 );
-                let advert = Advert { stopping, goodbye, replaces: vec![old.instance], ..advert };
+                let advert = Advert { stopping, goodbye, replaces: vec![old.instance], finished, ..advert };
                 self.apply(&advert, fleet, changes, load).await.ok();
             }
             Op::Open { node } => drop(self.apply(&OpenWork { who: self.speaker(node) }, fleet, changes, load).await),
