@@ -19,7 +19,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     auth::{self, Auth},
     clock::Clock,
-    config::{Config, LogFormat},
+    config::{Config, LogFormat, redact},
     error::Error,
     grpc,
     http::Pages,
@@ -43,7 +43,9 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     let clock = Clock::system();
     std::fs::create_dir_all(&config.state_dir)
         .with_context(|| format!("cannot make the state directory {}", config.state_dir.display()))?;
-    let store = Store::open(&config.database, clock.clone()).await?;
+    let store = Store::open(&config.database, clock.clone())
+        .await
+        .with_context(|| format!("cannot open the database {}", redact(&config.database)))?;
     let limits = record::Limits {
         log_bytes: config.limits.log_bytes,
         blob_bytes: config.limits.artifact_bytes,

@@ -10,10 +10,10 @@
 //!
 //! Lock order: the store's fleet lock is the only lock held across an await.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use shared::{
-    Timestamp,
+    RunId, Timestamp,
     domain::{Changes, Cx, Decide, Fleet, Settings, Touches, invariant},
 };
 use tokio::sync::{mpsc, oneshot};
@@ -22,7 +22,7 @@ use crate::{
     clock::{Stopwatch, SystemIds},
     error::Error,
     metrics,
-    store::{ErrorKind, Store, StoreError},
+    store::{ErrorKind, FleetTx, Store, StoreError},
 };
 
 /// Most commands in one commit.
@@ -74,6 +74,7 @@ impl Writer {
 /// A command of whatever type, with the way back to its caller.
 trait Job: Send {
     fn touches(&self, fleet: &Fleet, now: Timestamp) -> Touches;
+    fn goes_on_without(&self) -> bool;
     fn decide(&mut self, fleet: &mut Fleet, cx: &mut Cx<'_>);
     /// The command cannot be decided: a Run it is about cannot be read.
     fn refuse(&mut self, error: Error);
@@ -92,6 +93,10 @@ where
 {
     fn touches(&self, fleet: &Fleet, now: Timestamp) -> Touches {
         self.command.touches(fleet, now)
+    }
+
+    fn goes_on_without(&self) -> bool {
+        self.command.goes_on_without()
     }
 
     fn decide(&mut self, fleet: &mut Fleet, cx: &mut Cx<'_>) {
@@ -161,11 +166,15 @@ impl<N: Notices> Task<N> {
         tx.sync(&mut self.fleet).await?;
         let now = tx.now();
         let mut changes = Changes::default();
+        let mut loaded = Loaded::default();
+        // One look for the whole group; what an earlier command brings about is looked up as it comes.
+        let touches = group.iter().flat_map(|job| job.touches(&self.fleet, now)).collect();
+        loaded.load(&mut tx, &mut self.fleet, touches, &changes).await?;
         for job in group {
             let touches = job.touches(&self.fleet, now);
-            let unreadable = tx.load_runs(&mut self.fleet, &touches, &changes).await?;
-            if let Some(error) = unreadable.into_values().next() {
-                job.refuse(Error::from(error));
+            let unreadable = loaded.load(&mut tx, &mut self.fleet, touches, &changes).await?;
+            if let Some(error) = unreadable.filter(|_| !job.goes_on_without()) {
+                job.refuse(Error::Store(error));
                 continue;
             }
             let mut ids = SystemIds;
@@ -177,5 +186,33 @@ impl<N: Notices> Task<N> {
         let last_event = tx.commit().await?;
         self.fleet.forget_idle_runs();
         Ok((changes, last_event))
+    }
+}
+
+/// Which Runs were looked up in this transaction, and which of them cannot be read.
+#[derive(Default)]
+struct Loaded {
+    looked_up: Touches,
+    unreadable: BTreeMap<RunId, Arc<StoreError>>,
+}
+
+impl Loaded {
+    /// Loads what was not looked up yet. Returns why one of these Runs cannot be read, if so.
+    async fn load(
+        &mut self,
+        tx: &mut FleetTx,
+        fleet: &mut Fleet,
+        touches: Touches,
+        changes: &Changes,
+    ) -> Result<Option<Arc<StoreError>>, StoreError> {
+        let fresh: Touches = touches.difference(&self.looked_up).cloned().collect();
+        if !fresh.is_empty() {
+            for (run, error) in tx.load_runs(fleet, &fresh, changes).await? {
+                tracing::error!(run_id = %run, %error, "a run cannot be read; it is left as it is");
+                self.unreadable.insert(run, Arc::new(error));
+            }
+            self.looked_up.extend(fresh);
+        }
+        Ok(touches.iter().find_map(|run| self.unreadable.get(run)).cloned())
     }
 }

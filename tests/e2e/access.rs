@@ -72,8 +72,8 @@ fn a_small_fleet_over_tls() {
         .env("HOME", pki.path()));
     assert_eq!(made.code, 0, "{made:?}");
     let file = |name: &str| dir.join(name).to_str().unwrap().to_owned();
-    let ca = file("ca.pem");
-    let mediator = Mediator::start_tls(&file("server.pem"), &file("server.key"), &ca);
+    let ca = file("ca.crt");
+    let mediator = Mediator::start_tls(&file("server.crt"), &file("server.key"), &ca);
     let agent = Agent::start_with(
         &mediator,
         &AgentOptions { extra: &format!("ca_file = \"{ca}\"\n"), ..AgentOptions::builder("n1") },

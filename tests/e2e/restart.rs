@@ -125,8 +125,10 @@ on_both_engines! {
         assert_eq!(mediator.state("held"), "RUNNING");
         gate.open("held");
         mediator.wait_state("held", "SUCCEEDED");
-        // Once the first is gone for good, the second takes over.
+        // Once the first is gone for good and its advert has expired, the second takes over.
+        let spoke = mediator.node("n1").unwrap()["instance"].clone();
         first.kill();
+        mediator.wait_node("n1", "has another speaker", |node| node["instance"] != spoke);
         mediator.submit(&quick("next"));
         mediator.wait_state("next", "SUCCEEDED");
         assert!(second.is_running());

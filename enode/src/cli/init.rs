@@ -71,9 +71,9 @@ name = {quoted_name}
 # For people; the host's name unless set.
 # label = "the board in room 3"
 
-# Where the mediator listens. Beyond this host use https:// and the ca.pem that `mediator pki init` wrote.
+# Where the mediator listens. Beyond this host use https:// and the ca.crt that `mediator pki init` wrote.
 mediator = {quoted_mediator}
-{ca_file} = "ca.pem"
+{ca_file} = "ca.crt"
 # The token of role `node`, alone in a file that only the agent's user may read. Paths are relative to this file.
 token_file = {quoted_token}
 

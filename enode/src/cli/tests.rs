@@ -51,7 +51,7 @@ fn what_init_writes_can_be_loaded() {
         let path = dir.path().join("yard.toml");
         std::fs::write(&path, template("yard", mediator)).unwrap();
         std::fs::write(dir.path().join("yard.token"), "t").unwrap();
-        std::fs::write(dir.path().join("ca.pem"), "p").unwrap();
+        std::fs::write(dir.path().join("ca.crt"), "p").unwrap();
         let config = Config::load(&Layers { config: Some(path), ..Layers::default() }, Need::All).unwrap();
         assert_eq!((config.name.as_str(), config.capabilities[0].name.as_str()), ("yard", "build"));
         assert_eq!(config.mediator, [mediator]);

@@ -210,7 +210,7 @@ impl Loader {
                     }
                 }
                 None if https => {
-                    self.fault("mediator", "is https:// and needs ca_file, the ca.pem that `mediator pki init` wrote");
+                    self.fault("mediator", "is https:// and needs ca_file, the ca.crt that `mediator pki init` wrote");
                 }
                 None => {}
             }

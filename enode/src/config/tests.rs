@@ -165,9 +165,9 @@ fn an_empty_token_is_a_fault_and_not_no_token() {
 #[test]
 fn transport_and_authority_must_fit() {
     let place = Place::new();
-    place.file("ca.pem", "pem");
+    place.file("ca.crt", "pem");
     for (text, want) in [
-        ("mediator = \"http://127.0.0.1:1\"\nca_file = \"ca.pem\"", "ca_file is set, but"),
+        ("mediator = \"http://127.0.0.1:1\"\nca_file = \"ca.crt\"", "ca_file is set, but"),
         ("mediator = \"https://far:1\"", "needs ca_file"),
         ("mediator = \"https://far:1\"\nca_file = \"none.pem\"", "none.pem: no such file"),
     ] {
@@ -175,9 +175,9 @@ fn transport_and_authority_must_fit() {
         let said = load(&Layers { config: Some(own), ..Layers::default() }).unwrap_err().to_string();
         assert!(said.contains(want), "{text}: {said}");
     }
-    let own = place.file("yard.toml", "name = \"yard\"\nmediator = \"https://far:1\"\nca_file = \"ca.pem\"\n");
+    let own = place.file("yard.toml", "name = \"yard\"\nmediator = \"https://far:1\"\nca_file = \"ca.crt\"\n");
     let config = load(&Layers { config: Some(own), ..Layers::default() }).unwrap();
-    assert_eq!(config.ca_file, Some(place.path().join("ca.pem")), "relative to the file that names it");
+    assert_eq!(config.ca_file, Some(place.path().join("ca.crt")), "relative to the file that names it");
     let config =
         load(&Layers { env: env(&[("ENODE_NAME", "y"), ("ENODE_MEDIATOR", "http://far:1")]), ..Layers::default() });
     assert!(config.unwrap().warnings.iter().any(|warning| warning.contains("not encrypted")));

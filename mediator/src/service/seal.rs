@@ -13,9 +13,11 @@ use super::Services;
 use crate::{
     error::Error,
     record::{Artifact, RecordError, SealInput},
-    store::ArtifactRow,
+    store::{ArtifactRow, ReadTx},
 };
 
+/// Records sealed together.
+const GROUP: usize = 64;
 /// How long the sealer rests after a failure, before it looks again.
 const AFTER_FAILURE: std::time::Duration = std::time::Duration::from_secs(5);
 
@@ -39,33 +41,58 @@ pub async fn run(services: Services, wake: Arc<Notify>, stop: CancellationToken)
 }
 
 impl Services {
-    /// Seals everything there is to seal. Returns whether some Run could not be.
+    /// Seals everything there is to seal, a group at a time: a group costs hardly more syncs than one Record.
+    /// Returns whether some Run could not be sealed.
     async fn seal_all(&self) -> Result<bool, Error> {
         let mut failed = false;
-        for run in self.store.unsealed().await? {
-            if let Err(error) = self.seal(&run).await {
-                failed = true;
-                tracing::error!(run_id = %run, "cannot seal a record");
-                error.log();
-            }
+        for group in self.store.unsealed().await?.chunks(GROUP) {
+            failed |= self.seal_group(group).await?;
         }
         Ok(failed)
     }
 
-    async fn seal(&self, id: &RunId) -> Result<(), Error> {
+    async fn seal_group(&self, group: &[RunId]) -> Result<bool, Error> {
+        let (mut inputs, mut failed) = (Vec::new(), false);
         let mut read = self.store.read().await?;
-        let Some((run, _)) = read.run(id).await? else { return Ok(()) };
-        let rows = read.artifacts(id).await?;
+        for id in group {
+            match gather(&mut read, id).await {
+                Ok(input) => inputs.extend(input),
+                Err(error) => failed |= cannot_seal(id, &error),
+            }
+        }
         drop(read);
-        let artifacts = rows.into_iter().map(artifact).collect::<Result<_, _>>()?;
-        let answered = run.steps.iter().flat_map(|step| {
-            step.attempts.iter().filter_map(|it| Some(((step.seq, it.number), it.answer.as_ref()?.log_bytes)))
-        });
-        let log_bytes = answered.collect();
-        let sealed = self.records.seal(SealInput { run, artifacts, log_bytes }).await?;
-        self.store.mark_sealed(id, sealed.truncated).await?;
-        Ok(())
+        let (mut whole, mut truncated) = (Vec::new(), Vec::new());
+        for (id, sealed) in self.records.seal_all(inputs).await? {
+            match sealed {
+                Ok(sealed) if sealed.truncated => truncated.push(id),
+                Ok(_) => whole.push(id),
+                Err(error) => failed |= cannot_seal(&id, &Error::from(error)),
+            }
+        }
+        for (runs, truncated) in [(whole, false), (truncated, true)] {
+            if !runs.is_empty() {
+                self.store.mark_sealed(&runs, truncated).await?;
+            }
+        }
+        Ok(failed)
     }
+}
+
+fn cannot_seal(id: &RunId, error: &Error) -> bool {
+    tracing::error!(run_id = %id, "cannot seal a record");
+    error.log();
+    true
+}
+
+/// What a Run's Record is made of.
+async fn gather(read: &mut ReadTx, id: &RunId) -> Result<Option<SealInput>, Error> {
+    let Some((run, _)) = read.run(id).await? else { return Ok(None) };
+    let artifacts = read.artifacts(id).await?.into_iter().map(artifact).collect::<Result<_, _>>()?;
+    let answered = run.steps.iter().flat_map(|step| {
+        step.attempts.iter().filter_map(|it| Some(((step.seq, it.number), it.answer.as_ref()?.log_bytes)))
+    });
+    let log_bytes = answered.collect();
+    Ok(Some(SealInput { run, artifacts, log_bytes }))
 }
 
 fn artifact(row: ArtifactRow) -> Result<Artifact, RecordError> {

@@ -18,9 +18,10 @@ const UNSEALED: Query = Query::both(
 const MARK: Query = Query::each(
     "runs.mark_sealed",
     // $3 is now, where the mediator's clock is the authority (SQLite); PostgreSQL asks its own.
-    "UPDATE runs SET sealed_at = $3, truncated = $2 WHERE run_id = $1 AND ended_at IS NOT NULL AND sealed_at IS NULL",
+    "UPDATE runs SET sealed_at = $3, truncated = $2 WHERE run_id IN (SELECT value FROM json_each($1)) \
+     AND ended_at IS NOT NULL AND sealed_at IS NULL",
     "UPDATE runs SET sealed_at = CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT), truncated = $2 \
-     WHERE run_id = $1 AND ended_at IS NOT NULL AND sealed_at IS NULL AND $3::BIGINT IS NOT NULL",
+     WHERE run_id = ANY($1) AND ended_at IS NOT NULL AND sealed_at IS NULL AND $3::BIGINT IS NOT NULL",
 );
 
 impl Store {
@@ -38,13 +39,15 @@ impl Store {
         Ok(runs)
     }
 
-    /// Notes that a Record is sealed; false when it was already, or the Run has not ended.
+    /// Notes that Records are sealed, in one statement and one commit. Returns how many were noted: one that
+    /// was already, or whose Run has not ended, is not.
     ///
     /// # Errors
     /// [`StoreError`]
-    pub async fn mark_sealed(&self, run: &RunId, truncated: bool) -> Result<bool, StoreError> {
-        let values = [Value::show(run), Value::flag(truncated), Value::at(self.clock.now())];
-        Ok(self.engine.write(&MARK, &values).await? == 1)
+    pub async fn mark_sealed(&self, runs: &[RunId], truncated: bool) -> Result<u64, StoreError> {
+        let runs = Value::Texts(runs.iter().map(ToString::to_string).collect());
+        let values = [runs, Value::flag(truncated), Value::at(self.clock.now())];
+        self.engine.write(&MARK, &values).await
     }
 
     /// Notes an artifact, if the fence lets it through: one compare-and-set. False: fenced off, nothing changed.

@@ -114,10 +114,8 @@ async fn the_outbox(bed: Bed) {
     write_all(&bed, &mut fleet).await;
     let id = |text: &str| RunId::new(text).unwrap();
     assert_eq!(bed.store.unsealed().await.unwrap(), [id("r3"), id("r1")], "in the order of their ends");
-    assert!(bed.store.mark_sealed(&id("r3"), true).await.unwrap());
-    assert!(!bed.store.mark_sealed(&id("r3"), false).await.unwrap(), "sealed once");
-    assert!(!bed.store.mark_sealed(&id("r2"), false).await.unwrap(), "it has not ended");
-    assert!(!bed.store.mark_sealed(&id("r9"), false).await.unwrap());
+    assert_eq!(bed.store.mark_sealed(&[id("r2"), id("r3"), id("r9")], true).await.unwrap(), 1, "one has ended");
+    assert_eq!(bed.store.mark_sealed(&[id("r3")], false).await.unwrap(), 0, "sealed once");
     assert_eq!(bed.store.unsealed().await.unwrap(), [id("r1")]);
     let mut read = bed.store.read().await.unwrap();
     let (_, sealed_at) = read.run(&id("r3")).await.unwrap().unwrap();

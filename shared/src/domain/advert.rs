@@ -58,6 +58,10 @@ impl Decide for Advert {
         fleet.lease(&self.who.node).map(|lease| lease.run.clone()).into_iter().collect()
     }
 
+    fn goes_on_without(&self) -> bool {
+        true
+    }
+
     fn decide(&self, fleet: &mut Fleet, cx: &mut Cx<'_>) -> Result<AdvertReply, Refusal> {
         let id = &self.who.node;
         match fleet.node(id).cloned() {

@@ -47,6 +47,12 @@ pub trait Decide {
     /// The Runs that must be loaded into the fleet before [`Decide::decide`].
     fn touches(&self, fleet: &Fleet, now: Timestamp) -> Touches;
 
+    /// Whether it goes on where a Run that it touches exists and cannot be read. A command about nodes must:
+    /// one bad row may not keep a machine from its owner, or the reaper from all others.
+    fn goes_on_without(&self) -> bool {
+        false
+    }
+
     /// Changes the fleet, or refuses and leaves it as it was.
     ///
     /// # Errors

@@ -15,6 +15,10 @@ impl Decide for Reap {
         fleet.leases().filter(|lease| !lease.holds(now)).map(|lease| lease.run.clone()).collect()
     }
 
+    fn goes_on_without(&self) -> bool {
+        true
+    }
+
     fn decide(&self, fleet: &mut Fleet, cx: &mut Cx<'_>) -> Result<usize, Refusal> {
         fleet.reaped_at = Some(cx.now);
         cx.changes.reaped = true;

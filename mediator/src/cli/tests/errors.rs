@@ -54,7 +54,8 @@ async fn field_violations_are_a_line_each() {
     details.add_bad_request_violation("requires", "a contract needs a role");
     let status = Status::with_error_details(Code::InvalidArgument, "bad contract", details);
     fake.lines().dry_run.then(Err(status));
-    let ran = run_changed(&fake, &["dry-run", "-"], |io| io.stdin = Box::new(Cursor::new(super::EXAMPLE))).await;
+    let ran =
+        run_changed(&fake, &["dry-run", "-"], |io| io.stdin = Box::new(Cursor::new(shared::contract::example()))).await;
     insta::assert_snapshot!(ran);
 }
 

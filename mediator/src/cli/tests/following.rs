@@ -132,7 +132,7 @@ async fn ctrl_c_leaves_the_run_and_says_how_to_cancel() {
     let (press, pressed) = interrupt();
     let (out, err) = (Shared::default(), Shared::default());
     let (url, mut io) = (fake.url(), io(&out, &err));
-    io.stdin = Box::new(Cursor::new(super::EXAMPLE));
+    io.stdin = Box::new(Cursor::new(shared::contract::example()));
     io.interrupt = pressed;
     let wait = tokio::spawn(async move {
         run_args(&["submit", "-", "--wait", "--run-id", "build-1", "--mediator", &url], &mut io).await
@@ -162,7 +162,7 @@ async fn on_a_terminal_the_progress_is_one_line_that_is_gone_at_the_end() {
     fake.lines().watch_run.then(Ok(Says::then_ends(vec![queued(), succeeded()])));
     let args = [&["submit", "-"], WAIT].concat();
     let ran = run_changed(&fake, &args, |io| {
-        io.stdin = Box::new(Cursor::new(super::EXAMPLE));
+        io.stdin = Box::new(Cursor::new(shared::contract::example()));
         io.err_is_terminal = true;
         io.err_width = 40;
     })

@@ -25,7 +25,6 @@ mod submitting;
 use fake::Fake;
 
 /// A contract that is valid.
-const EXAMPLE: &str = include_str!("../example.yaml");
 
 /// What a command left behind.
 struct Ran {

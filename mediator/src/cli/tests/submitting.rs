@@ -11,7 +11,7 @@ pub(super) fn accepted(run: RunView) -> Result<SubmitResponse, Status> {
 
 /// Submits the example with these flags.
 pub(super) async fn submit(fake: &Fake, flags: &[&str]) -> Ran {
-    submit_text(fake, super::EXAMPLE, flags).await
+    submit_text(fake, shared::contract::example(), flags).await
 }
 
 async fn submit_text(fake: &Fake, contract: &'static str, flags: &[&str]) -> Ran {
@@ -28,14 +28,14 @@ async fn the_id_is_drawn_here_and_printed_alone() {
     assert_eq!((ran.exit, id.len(), id.as_bytes()[14]), (Exit::Ok, 36, b'7'), "{ran}");
     assert_eq!(ran.err, format!("Run {id} is RUNNING on builder=yard/0.\n"));
     assert_eq!(fake.lines().submitted[0].run_id, id);
-    assert_eq!(fake.lines().submitted[0].contract, super::EXAMPLE.as_bytes());
+    assert_eq!(fake.lines().submitted[0].contract, shared::contract::example().as_bytes());
 }
 
 #[tokio::test]
 async fn a_given_id_is_kept_and_the_flag_wins() {
     let fake = Fake::start().await;
     fake.lines().submit.then(accepted(run_view("", "QUEUED")));
-    let named: &'static str = format!("run_id: mine\n{}", super::EXAMPLE).leak();
+    let named: &'static str = format!("run_id: mine\n{}", shared::contract::example()).leak();
     assert_eq!(submit_text(&fake, named, &[]).await.out, "mine\n");
     assert_eq!(submit_text(&fake, named, &["--run-id", "other"]).await.out, "other\n");
     let ids: Vec<_> = fake.lines().submitted.iter().map(|request| request.run_id.clone()).collect();
@@ -103,7 +103,9 @@ async fn dry_run_tells_all_three_ends() {
         .then(Ok(DryRunResponse { state: "QUEUED".into(), assigned: vec![], reject: Some(taken) }))
         .then(Ok(DryRunResponse { state: "FAILED".into(), assigned: vec![], reject: rejected("").reject }));
     for name in ["running", "queued", "failed"] {
-        let ran = run_changed(&fake, &["dry-run", "-"], |io| io.stdin = Box::new(Cursor::new(super::EXAMPLE))).await;
+        let ran =
+            run_changed(&fake, &["dry-run", "-"], |io| io.stdin = Box::new(Cursor::new(shared::contract::example())))
+                .await;
         insta::assert_snapshot!(format!("dry-run-{name}"), ran);
     }
 }
