@@ -6,10 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shared::{
-    Duration, InstanceId, NodeId, Nonce, RunId, Seq, StreamId,
-    domain::{Drain, Policy},
-};
+use shared::{Duration, InstanceId, NodeId, Nonce, RunId, Seq, StreamId, domain::Policy};
 
 use crate::clock::BootTime;
 
@@ -68,8 +65,6 @@ pub enum Received {
     Start(Vec<LeaseKey>),
     /// It is known already, or it is late.
     Ignore(&'static str),
-    /// The owner takes the node back: end these leases, and report that the step was not started.
-    Withhold(Vec<LeaseKey>),
 }
 
 /// How many received steps may wait. The mediator sends one at a time.
@@ -82,8 +77,6 @@ pub struct NodeCore {
     accepted: bool,
     superseded: Option<String>,
     policy: Policy,
-    /// The rev of the first reply that acknowledged at-boundary.
-    boundary_rev: Option<i64>,
     /// The newest word on leases.
     known_rev: Option<i64>,
     known: BTreeSet<LeaseKey>,
@@ -209,10 +202,6 @@ impl NodeCore {
             // Overtaken by a work item: what it says of leases and policy is older than what is known.
             return Vec::new();
         }
-        self.boundary_rev = match reply.policy.drain {
-            Drain::AtBoundary => self.boundary_rev.or(Some(reply.rev)),
-            Drain::None | Drain::Graceful => None,
-        };
         self.policy = reply.policy.clone();
         self.known_rev = Some(reply.rev);
         self.known = reply.leases.iter().cloned().collect();
@@ -252,12 +241,9 @@ impl NodeCore {
         self.held.entry(lease).or_insert(rev);
         self.seen.insert(key.clone(), nonce);
         self.running.insert(key.clone(), nonce);
-        // What was claimed before the mediator knew of the owner's word counts as running.
-        if self.boundary_rev.is_some_and(|boundary| rev >= boundary) {
-            Received::Withhold(gone)
-        } else {
-            Received::Start(gone)
-        }
+        // Nothing is claimed under at-boundary, so what comes was claimed before it or after its release, which a
+        // step can overtake: either way it is to be done.
+        Received::Start(gone)
     }
 
     /// The mediator says that this lease is gone, as of `rev`. False: nothing is known of it.

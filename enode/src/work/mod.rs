@@ -64,12 +64,6 @@ pub async fn run(bench: Bench, mut jobs: mpsc::UnboundedReceiver<Job>) {
     while let Some(job) = jobs.recv().await {
         match job {
             Job::Start(step) => start(&bench, &step, &mut lingering).await,
-            Job::Withhold(step) => {
-                if bench.caller.node.begin(&step).is_some() {
-                    let why = "the owner takes this node back at the next boundary; the step was not started";
-                    settle(&bench, &step, Some((step::not_started(&step, FailReason::Killed, why), None)));
-                }
-            }
             Job::End(lease) => end(&bench, lease, &mut lingering).await,
         }
     }

@@ -237,11 +237,6 @@ impl Node {
                 self.end(&mut inner, &gone);
                 self.tell(Job::Start(step));
             }
-            Received::Withhold(gone) => {
-                tracing::info!(node = %self.id, run_id = %run, seq, attempt, "the owner takes the node back: a step is not started");
-                self.end(&mut inner, &gone);
-                self.tell(Job::Withhold(step));
-            }
         }
     }
 

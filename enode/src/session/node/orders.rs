@@ -42,8 +42,6 @@ pub struct Stop {
 pub enum Job {
     /// Execute it.
     Start(WorkStep),
-    /// Report that it was not started.
-    Withhold(WorkStep),
     /// The lease has ended: nothing of it may stay.
     End(LeaseKey),
 }
