@@ -86,7 +86,7 @@ fn what_an_earlier_life_left_ends_with_the_first_reply_that_lacks_it() {
 fn a_step_may_overtake_the_answer_that_releases_the_node() {
     let mut node = NodeCore::default();
     let mut told = reply(5, &[]);
-    told.policy.drain = Drain::AtBoundary;
+    told.policy.drain = shared::domain::Drain::AtBoundary;
     node.apply(&told, at(0), None);
     assert_eq!(node.receive(&key("r", 0, 1), Nonce::from_bits(1), 7), Received::Start(vec![]));
 }

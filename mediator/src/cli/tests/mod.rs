@@ -24,8 +24,6 @@ mod submitting;
 
 use fake::Fake;
 
-/// A contract that is valid.
-
 /// What a command left behind.
 struct Ran {
     exit: Exit,
