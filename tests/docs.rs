@@ -1,0 +1,128 @@
+//! What the documentation says is there: commands, flags, configuration keys, units.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use tests::mediator::{binary, run};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+const PAGES: [&str; 5] = ["README.md", "docs/contract.md", "docs/drain.md", "docs/operating.md", "docs/performance.md"];
+
+/// Every `mediator …` and `enode …` that a page shows as code: program, subcommand, long flags.
+fn commands() -> BTreeSet<(String, String, String)> {
+    let mut found = BTreeSet::new();
+    for page in PAGES {
+        let text = read(page);
+        let spans = text.split('`').skip(1).step_by(2).map(str::to_owned);
+        let blocks = text.lines().filter_map(|line| line.strip_prefix("    ")).map(str::to_owned);
+        for code in spans.chain(blocks) {
+            let code = code.split(" #").next().unwrap().replace(" | ", " ");
+            let mut words = code.split_whitespace();
+            let Some(program @ ("mediator" | "enode")) = words.next() else { continue };
+            let words: Vec<&str> = words.collect();
+            let Some(sub) = words.first().filter(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-')) else {
+                continue;
+            };
+            found.insert((program.to_owned(), (*sub).to_owned(), String::new()));
+            for flag in words.iter().filter_map(|word| word.trim_matches(['[', ']']).strip_prefix("--")) {
+                let flag = flag.split('=').next().unwrap();
+                found.insert((program.to_owned(), (*sub).to_owned(), flag.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+fn help(program: &str, args: &[&str]) -> String {
+    run(Command::new(binary(program)).args(args).arg("--help")).ok().stdout
+}
+
+#[test]
+fn every_command_and_flag_that_a_page_shows_exists() {
+    let commands = commands();
+    assert!(commands.len() > 20, "the pages show more than {commands:?}");
+    for (program, sub, flag) in commands {
+        let mut text = help(&program, &[&sub]);
+        for nested in ["create", "init", "show", "lint", "example"] {
+            if text.contains(&format!("\n  {nested} ")) {
+                text.push_str(&help(&program, &[&sub, nested]));
+            }
+        }
+        assert!(flag.is_empty() || text.contains(&format!("--{flag}")), "{program} {sub} has no --{flag}:\n{text}");
+    }
+}
+
+#[test]
+fn the_sample_configuration_of_the_mediator_has_every_key_with_its_default() {
+    let shown = |args: &[&str]| {
+        let home = tempfile::tempdir().unwrap();
+        let ran = run(Command::new(binary("mediator"))
+            .args(["config", "show", "--output", "json"])
+            .args(args)
+            .env_clear()
+            .env("HOME", home.path())
+            .env("MEDIATOR_STATE_DIR", "/var/lib/mediator"));
+        ran.ok().json()
+    };
+    let sample = root().join("deploy/mediator.toml");
+    let (plain, with_sample) = (shown(&[]), shown(&["--config", sample.to_str().unwrap()]));
+    let text = read("deploy/mediator.toml");
+    for key in plain.as_array().unwrap() {
+        let name = key["key"].as_str().unwrap();
+        let last = name.rsplit('.').next().unwrap();
+        assert!(text.contains(&format!("{last} = ")), "deploy/mediator.toml does not mention {name}");
+        let in_sample = with_sample.as_array().unwrap().iter().find(|it| it["key"] == name).unwrap();
+        assert_eq!(in_sample["value"], key["value"], "{name}");
+    }
+}
+
+#[test]
+fn the_sample_configuration_of_the_agent_is_accepted() {
+    let ran = run(Command::new(binary("enode")).args(["config", "show", "--config"]).arg(root().join("deploy/enode.toml")));
+    // The token and the authority's certificate are not beside the sample; nothing else may be said of it.
+    assert!(ran.stderr.lines().all(|line| line.contains("no such file")), "{ran:?}");
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
+fn the_units_start_what_there_is() {
+    for (unit, program) in [("deploy/mediator.service", "mediator"), ("deploy/enode.service", "enode")] {
+        let text = read(unit);
+        let start = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/")).unwrap();
+        let mut words = start.split(' ');
+        assert_eq!(words.next(), Some(program));
+        help(program, &[words.next().unwrap()]);
+        assert!(text.contains("Type=notify"), "both programs tell systemd when they are ready");
+    }
+}
+
+#[test]
+fn example_contracts_are_valid() {
+    for entry in std::fs::read_dir(root().join("examples/contracts")).unwrap() {
+        let path = entry.unwrap().path();
+        run(Command::new(binary("mediator")).args(["contract", "lint"]).arg(path)).ok();
+    }
+}
+
+#[test]
+fn links_lead_somewhere() {
+    for page in PAGES {
+        for name in read(page).split('`').skip(1).step_by(2) {
+            let is_ours = ["docs/", "deploy/", "proto/", "examples/"].iter().any(|folder| name.starts_with(folder));
+            let is_page = name.ends_with(".md") && !name.contains(' ');
+            if is_ours || is_page {
+                assert!(root().join(name).exists(), "{page} names {name}, which is not there");
+            }
+        }
+    }
+}
