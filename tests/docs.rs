@@ -30,7 +30,8 @@ fn commands() -> BTreeSet<(String, String, String)> {
             let mut words = code.split_whitespace();
             let Some(program @ ("mediator" | "enode")) = words.next() else { continue };
             let words: Vec<&str> = words.collect();
-            let Some(sub) = words.first().filter(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-')) else {
+            let Some(sub) = words.first().filter(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-'))
+            else {
                 continue;
             };
             found.insert((program.to_owned(), (*sub).to_owned(), String::new()));
@@ -88,7 +89,8 @@ fn the_sample_configuration_of_the_mediator_has_every_key_with_its_default() {
 
 #[test]
 fn the_sample_configuration_of_the_agent_is_accepted() {
-    let ran = run(Command::new(binary("enode")).args(["config", "show", "--config"]).arg(root().join("deploy/enode.toml")));
+    let ran =
+        run(Command::new(binary("enode")).args(["config", "show", "--config"]).arg(root().join("deploy/enode.toml")));
     // The token and the authority's certificate are not beside the sample; nothing else may be said of it.
     assert!(ran.stderr.lines().all(|line| line.contains("no such file")), "{ran:?}");
     assert_eq!(ran.code, 0, "{ran:?}");

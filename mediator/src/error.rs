@@ -208,7 +208,7 @@ impl Error {
 
     /// Counts a failure by its reason as it is told to a peer, and logs it if it is ours.
     pub fn note(&self) {
-        crate::metrics::refused(self.kind());
+        crate::metrics::refused(self.kind().reason());
         self.log();
     }
 

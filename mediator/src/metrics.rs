@@ -6,11 +6,6 @@ use metrics::{describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
 use shared::domain::Wake;
 
-use crate::{
-    error::{Error, Kind},
-    service::Services,
-};
-
 /// Counter, label `wake`: queued Runs that got their nodes.
 pub const PROMOTIONS: &str = "mediator_promotions_total";
 /// Gauge, label `state`: Runs that are not over.
@@ -19,8 +14,6 @@ pub const RUNS: &str = "mediator_runs";
 pub const LEASES: &str = "mediator_leases";
 /// Gauge, label `state`: nodes.
 pub const NODES: &str = "mediator_nodes";
-/// Counter: late writes of nodes that were refused.
-pub const STALE_WRITES: &str = "mediator_stale_writes_total";
 /// Counter, label `reason`: failures told to peers, by the stable reason.
 pub const REFUSALS: &str = "mediator_refusals_total";
 /// Counter: adverts.
@@ -57,14 +50,13 @@ fn describe() {
     describe_gauge!(LEASES, "Leases now.");
     describe_gauge!(NODES, "Nodes by state: free, busy, draining, expired.");
     describe_counter!(REFUSALS, "Failures told to peers, by reason.");
-    describe_counter!(STALE_WRITES, "Late writes of nodes that were refused.");
     describe_counter!(ADVERTS, "Adverts that came in.");
     describe_histogram!(GROUP_SIZE, "Requests in one commit of the fleet writer.");
     describe_histogram!(GROUP_SECONDS, metrics::Unit::Seconds, "One commit group of the fleet writer.");
     for wake in Wake::ALL {
         metrics::counter!(PROMOTIONS, "wake" => wake.as_str()).absolute(0);
     }
-    metrics::counter!(STALE_WRITES).absolute(0);
+    metrics::counter!(REFUSALS, "reason" => "STALE").absolute(0);
 }
 
 /// A Run was promoted at this wake point.
@@ -72,12 +64,10 @@ pub fn promoted(wake: Wake) {
     metrics::counter!(PROMOTIONS, "wake" => wake.as_str()).increment(1);
 }
 
-/// A peer was told that something failed. Called where the answer is made, and nowhere else.
-pub fn refused(kind: Kind) {
-    metrics::counter!(REFUSALS, "reason" => kind.reason()).increment(1);
-    if kind == Kind::Stale {
-        metrics::counter!(STALE_WRITES).increment(1);
-    }
+/// A peer was told that something failed, for this stable reason. Called where the answer is made, and nowhere
+/// else. `STALE` counts the late writes of nodes.
+pub fn refused(reason: &'static str) {
+    metrics::counter!(REFUSALS, "reason" => reason).increment(1);
 }
 
 /// An advert came in.
@@ -91,12 +81,27 @@ pub fn group(size: usize, took: std::time::Duration) {
     metrics::histogram!(GROUP_SECONDS).record(took.as_secs_f64());
 }
 
-/// Sets the gauges from one snapshot. Called before each scrape, so that they cannot drift.
-///
-/// # Errors
-/// [`Error::Store`].
-pub async fn observe(services: &Services) -> Result<(), Error> {
-    let counts = services.counts().await?;
+/// How many there are of what, in one snapshot. Every node counts once: busy before expired before draining.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Live nodes that could be leased now.
+    pub free: u32,
+    /// Live nodes that are leased.
+    pub busy: u32,
+    /// Live nodes that are held back and not leased.
+    pub draining: u32,
+    /// Nodes that are not live.
+    pub expired: u32,
+    /// Lease rows.
+    pub leases: u32,
+    /// Runs in line.
+    pub queued: u32,
+    /// Runs that hold nodes.
+    pub running: u32,
+}
+
+/// Sets the gauges. Called before each scrape, so that they cannot drift.
+pub fn counted(counts: Counts) {
     for (state, count) in
         [("free", counts.free), ("busy", counts.busy), ("draining", counts.draining), ("expired", counts.expired)]
     {
@@ -105,7 +110,6 @@ pub async fn observe(services: &Services) -> Result<(), Error> {
     metrics::gauge!(LEASES).set(counts.leases);
     metrics::gauge!(RUNS, "state" => "QUEUED").set(counts.queued);
     metrics::gauge!(RUNS, "state" => "RUNNING").set(counts.running);
-    Ok(())
 }
 
 #[cfg(test)]
@@ -118,8 +122,8 @@ mod tests {
         let text = metrics::with_local_recorder(&recorder, || {
             describe();
             promoted(Wake::RunSettled);
-            refused(Kind::Stale);
-            refused(Kind::NotFound);
+            refused("STALE");
+            refused("NOT_FOUND");
             group(3, std::time::Duration::from_millis(4));
             recorder.handle().render()
         });
@@ -128,7 +132,7 @@ mod tests {
             assert!(text.contains(&format!("{PROMOTIONS}{{wake=\"{wake}\"}} {count}")), "{text}");
         }
         assert!(text.contains("mediator_refusals_total{reason=\"NOT_FOUND\"} 1"), "{text}");
-        assert!(text.contains("mediator_stale_writes_total 1"), "{text}");
+        assert!(text.contains("mediator_refusals_total{reason=\"STALE\"} 1"), "{text}");
         assert!(text.contains("mediator_writer_group_size_bucket{le=\"4\"} 1"), "{text}");
     }
 }

@@ -132,7 +132,7 @@ fn events(feed: EventFeed) -> impl Stream<Item = Result<sse::Event, Infallible>>
 }
 
 async fn metrics_page(State(pages): State<Pages>) -> Result<Response, Error> {
-    metrics::observe(&pages.services).await?;
+    metrics::counted(pages.services.counts().await?);
     let text = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     Ok(no_store((text, pages.metrics.render())))
 }

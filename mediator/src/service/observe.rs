@@ -12,6 +12,7 @@ use super::Services;
 pub use crate::store::{EventRow, RunFilter};
 use crate::{
     error::Error,
+    metrics::Counts,
     store::{ReadTx, RunRow},
 };
 
@@ -123,20 +124,6 @@ pub struct Page<T> {
     pub rows: Vec<T>,
     /// Where the next page starts, when there is more.
     pub next: Option<String>,
-}
-
-/// How many there are of what. Every node counts once: busy before expired before draining.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub struct Counts {
-    pub free: u32,
-    pub busy: u32,
-    pub draining: u32,
-    pub expired: u32,
-    pub leases: u32,
-    pub queued: u32,
-    /// Runs that hold a node.
-    pub running: u32,
 }
 
 fn count(n: usize) -> u32 {

@@ -21,7 +21,8 @@ use super::{
     row::Bad,
     run,
     sql::{Query, Value},
-    step, sync,
+    step,
+    sync::{self, FleetRow, Times},
 };
 
 const READ_FLEET: Query = Query::each(
@@ -37,23 +38,14 @@ const WRITE_FLEET: Query =
 
 const COMMIT: Query = Query::both("fleet.commit", "COMMIT");
 
-/// The fleet's row as it was under the lock.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct FleetRow {
-    pub(super) rev: i64,
-    pub(super) next_place: i64,
-    pub(super) reaped_at: Option<Timestamp>,
-    last_event: i64,
-}
-
 /// A transaction that holds the fleet's lock.
 #[derive(Debug)]
 #[must_use = "a transaction that is dropped leaves nothing"]
 pub struct FleetTx {
     pub(super) store: Store,
     pub(super) tx: Conn,
-    pub(super) now: Timestamp,
-    pub(super) row: FleetRow,
+    now: Timestamp,
+    row: FleetRow,
 }
 
 impl FleetTx {
@@ -86,7 +78,8 @@ impl FleetTx {
     /// # Errors
     /// [`StoreError`]; the fleet is then to be thrown away.
     pub async fn sync(&mut self, fleet: &mut Fleet) -> Result<(), StoreError> {
-        sync::sync(self, fleet).await
+        let times = Times { now: self.now, synced_at: self.store.synced_at(self.now) };
+        sync::sync(&mut self.tx, self.row, times, fleet).await
     }
 
     /// Loads those of the named Runs that are not in memory, whatever state they are in. `changes` is what has

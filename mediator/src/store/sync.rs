@@ -9,7 +9,6 @@ use shared::{NodeId, Timestamp, domain::Fleet};
 use super::{
     conn::Conn,
     error::StoreError,
-    fleet_tx::FleetTx,
     lease, node, quarantine, queue,
     sql::{Query, Value},
 };
@@ -24,28 +23,40 @@ const LEASES_SINCE: Query = Query::both(
      JOIN nodes n ON n.node_id = l.node_id WHERE n.rev > $1 ORDER BY l.node_id",
 );
 
-pub(super) async fn sync(tx: &mut FleetTx, fleet: &mut Fleet) -> Result<(), StoreError> {
-    if fleet.rev > tx.row.rev {
+/// The fleet's row as it was under the lock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FleetRow {
+    pub(super) rev: i64,
+    pub(super) next_place: i64,
+    pub(super) reaped_at: Option<Timestamp>,
+    pub(super) last_event: i64,
+}
+
+/// When this transaction is, and when the one before it was.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    pub(super) now: Timestamp,
+    pub(super) synced_at: Timestamp,
+}
+
+pub(super) async fn sync(conn: &mut Conn, row: FleetRow, times: Times, fleet: &mut Fleet) -> Result<(), StoreError> {
+    if fleet.rev > row.rev {
         // Memory knows of a transaction that the database does not: it was not committed, or another
         // database was put in place.
-        tracing::warn!(memory = fleet.rev, database = tx.row.rev, "the fleet in memory is ahead; reading it anew");
+        tracing::warn!(memory = fleet.rev, database = row.rev, "the fleet in memory is ahead; reading it anew");
         *fleet = Fleet::default();
     }
     if fleet.rev == 0 {
-        everything(tx, fleet).await?;
-    } else if fleet.rev < tx.row.rev {
-        changed(tx, fleet).await?;
+        *fleet = Fleet::default();
+        load_all(conn, fleet).await?;
+    } else if fleet.rev < row.rev {
+        changed(conn, fleet).await?;
     }
-    (fleet.rev, fleet.next_place, fleet.reaped_at) = (tx.row.rev, tx.row.next_place, tx.row.reaped_at);
-    if tx.tx.is_postgres() {
-        renewed(tx, fleet).await?;
+    (fleet.rev, fleet.next_place, fleet.reaped_at) = (row.rev, row.next_place, row.reaped_at);
+    if conn.is_postgres() {
+        renewed(conn, times, fleet).await?;
     }
     Ok(())
-}
-
-async fn everything(tx: &mut FleetTx, fleet: &mut Fleet) -> Result<(), StoreError> {
-    *fleet = Fleet::default();
-    load_all(&mut tx.tx, fleet).await
 }
 
 /// Nodes, leases and the line into an empty fleet.
@@ -67,66 +78,61 @@ pub(super) async fn load_all(conn: &mut Conn, fleet: &mut Fleet) -> Result<(), S
 }
 
 /// Rows with a rev that memory has not seen.
-async fn changed(tx: &mut FleetTx, fleet: &mut Fleet) -> Result<(), StoreError> {
+async fn changed(conn: &mut Conn, fleet: &mut Fleet) -> Result<(), StoreError> {
     let since = [Value::int(fleet.rev)];
     let mut nodes: Vec<NodeId> = Vec::new();
-    tx.tx
-        .each(&node::SINCE, &since, |row| {
-            keep(node::read(&row), |node| {
-                nodes.push(node.id.clone());
-                fleet.load_node(node);
-            });
-        })
-        .await?;
+    conn.each(&node::SINCE, &since, |row| {
+        keep(node::read(&row), |node| {
+            nodes.push(node.id.clone());
+            fleet.load_node(node);
+        });
+    })
+    .await?;
     // A lease comes and goes with a new rev of its node: what is not there now is gone.
     for id in &nodes {
         fleet.load_lease(id, None);
     }
     if !nodes.is_empty() {
-        tx.tx
-            .each(&LEASES_SINCE, &since, |row| {
-                keep(lease::read(&row), |lease| fleet.load_lease(&lease.node.clone(), Some(lease)));
-            })
-            .await?;
-    }
-    let mut unknown = queue::Unknown::default();
-    tx.tx
-        .each(&queue::SINCE, &since, |row| {
-            keep(queue::read(&row), |waiting| {
-                // Loaded afresh when a command needs it.
-                fleet.runs.remove(&waiting.run);
-                if waiting.queued {
-                    unknown.add(fleet, waiting);
-                } else if fleet.queue.get(waiting.place).is_some_and(|it| it.run == waiting.run) {
-                    fleet.queue.remove(waiting.place);
-                }
-            });
+        conn.each(&LEASES_SINCE, &since, |row| {
+            keep(lease::read(&row), |lease| fleet.load_lease(&lease.node.clone(), Some(lease)));
         })
         .await?;
-    unknown.resolve(&mut tx.tx, fleet).await
+    }
+    let mut unknown = queue::Unknown::default();
+    conn.each(&queue::SINCE, &since, |row| {
+        keep(queue::read(&row), |waiting| {
+            // Loaded afresh when a command needs it.
+            fleet.runs.remove(&waiting.run);
+            if waiting.queued {
+                unknown.add(fleet, waiting);
+            } else if fleet.queue.get(waiting.place).is_some_and(|it| it.run == waiting.run) {
+                fleet.queue.remove(waiting.place);
+            }
+        });
+    })
+    .await?;
+    unknown.resolve(conn, fleet).await
 }
 
 /// What looks expired is read again: another mediator may have renewed it without raising any rev.
-async fn renewed(tx: &mut FleetTx, fleet: &mut Fleet) -> Result<(), StoreError> {
-    let (now, since) = (tx.now, tx.store.synced_at(tx.now) - SLACK);
+async fn renewed(conn: &mut Conn, times: Times, fleet: &mut Fleet) -> Result<(), StoreError> {
+    let (now, since) = (times.now, times.synced_at - SLACK);
     let recently = |at: Timestamp| at <= now && at > since;
     let nodes: Vec<NodeId> =
         fleet.nodes().filter(|node| recently(node.expires_at)).map(|node| node.id.clone()).collect();
     if !nodes.is_empty() {
-        tx.tx
-            .each(&node::RENEWED, &[node::ids(&nodes), Value::at(now)], |row| {
-                keep(node::read(&row), |node| fleet.load_node(node));
-            })
-            .await?;
+        conn.each(&node::RENEWED, &[node::ids(&nodes), Value::at(now)], |row| {
+            keep(node::read(&row), |node| fleet.load_node(node));
+        })
+        .await?;
     }
     let leases: Vec<NodeId> =
         fleet.leases().filter(|lease| lease.not_after <= now).map(|lease| lease.node.clone()).collect();
     if !leases.is_empty() {
-        tx.tx
-            .each(&lease::OF_NODES, &[node::ids(&leases)], |row| {
-                keep(lease::read(&row), |lease| fleet.load_lease(&lease.node.clone(), Some(lease)));
-            })
-            .await?;
+        conn.each(&lease::OF_NODES, &[node::ids(&leases)], |row| {
+            keep(lease::read(&row), |lease| fleet.load_lease(&lease.node.clone(), Some(lease)));
+        })
+        .await?;
     }
     Ok(())
 }
