@@ -24,9 +24,10 @@ use crate::{
     policy::PolicyFile,
     session::{
         core::NodeCore,
+        delivery,
         link::Link,
         node::{Job, Node, Stop, StopCause},
-        outbox::{self, Outbox},
+        outbox::Outbox,
         stream,
         upload::Caller,
     },
@@ -235,7 +236,7 @@ impl Part {
     ) {
         let caller = Caller { link: link.clone(), node: self.node };
         tasks.spawn(stream::run(caller.clone()));
-        tasks.spawn(outbox::run(caller.clone(), self.spool.clone()));
+        tasks.spawn(delivery::run(caller.clone(), self.spool.clone()));
         let bench = Bench {
             config: config.clone(),
             agent: agent.clone(),

@@ -1,38 +1,17 @@
-//! Results on their way to the mediator: log, then output files, then the report, until it is acknowledged.
+//! Results that wait for their way to the mediator, oldest first.
 //!
-//! Nothing is sent before the mediator has accepted who speaks for the node. A result whose lease ends is
-//! dropped, except that a report that was sent already without an answer is tried once more: it may have been
-//! the very report that ended the lease.
+//! Only the queue: it must not know how a result is sent, so that a node can own one.
 
 use std::{
     collections::VecDeque,
-    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use futures::{StreamExt as _, TryStreamExt as _};
-use proto::v1;
-use shared::domain::FailReason;
-use tokio::{
-    sync::{Notify, watch},
-    task::JoinHandle,
-};
+use tokio::{sync::Notify, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    core::LeaseKey,
-    link::Link,
-    retry::{Backoff, CallError, Kind},
-    upload::{Caller, Written},
-    wire,
-};
-use crate::{
-    spool::{Artifact, Outcome, Record, Spool},
-    work::workspace,
-};
-
-/// Output files on the wire at the same time.
-const UPLOADS: usize = 4;
+use super::{core::LeaseKey, retry::CallError};
+use crate::spool::Record;
 
 /// A log upload under way.
 pub type LogUpload = JoinHandle<Result<(), CallError>>;
@@ -42,8 +21,16 @@ pub type LogUpload = JoinHandle<Result<(), CallError>>;
 pub struct Entry {
     /// As spooled.
     pub record: Record,
-    dropped: CancellationToken,
+    /// Cancelled when its lease ends.
+    pub(super) dropped: CancellationToken,
     log: Mutex<Option<LogUpload>>,
+}
+
+impl Entry {
+    /// The log upload, once.
+    pub(super) fn take_log(&self) -> Option<LogUpload> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// The results of one node, oldest first.
@@ -93,7 +80,8 @@ impl Outbox {
         }
     }
 
-    async fn first(&self) -> Arc<Entry> {
+    /// Waits for the oldest.
+    pub(super) async fn first(&self) -> Arc<Entry> {
         loop {
             let woken = self.wake.notified();
             if let Some(entry) = self.lock().front().cloned() {
@@ -103,206 +91,11 @@ impl Outbox {
         }
     }
 
-    fn done(&self) {
+    /// The oldest is delivered, or not wanted.
+    pub(super) fn done(&self) {
         self.lock().pop_front();
         if self.is_empty() {
             self.empty.notify_waiters();
         }
     }
-}
-
-/// How a delivery ended.
-enum Delivery {
-    Acknowledged(v1::ReportResponse),
-    Refused(String),
-}
-
-/// Delivers the results of one node, one after the other. Never ends by itself.
-pub async fn run(caller: Caller, spool: Spool) {
-    loop {
-        let entry = caller.node.outbox.first().await;
-        let record = &entry.record;
-        let key = record.key();
-        let delivery = deliver(&caller, &spool, &entry).await;
-        // The upload may still hold the log's file; it has no reader any more.
-        if let Some(log) = entry.take_log() {
-            log.abort();
-        }
-        let over = match delivery {
-            Delivery::Acknowledged(answer) => {
-                tracing::info!(node = %caller.node.id, result = %key, step = answer.step_state, run = answer.run_state, "acknowledged");
-                spool.remove(&key);
-                matches!(answer.run_state.as_str(), "SUCCEEDED" | "FAILED")
-            }
-            Delivery::Refused(why) => {
-                tracing::warn!(node = %caller.node.id, result = %key, why, "the result is not wanted; it is kept with the refused ones");
-                spool.refuse(record, &why);
-                false
-            }
-        };
-        caller.node.settled(&key);
-        remove_outputs(record.out.clone()).await;
-        if over {
-            caller.node.run_over(&(record.run_id.clone(), record.nonce));
-        }
-        caller.node.outbox.done();
-    }
-}
-
-async fn remove_outputs(out: PathBuf) {
-    let removed = tokio::task::spawn_blocking(move || workspace::remove_tree(&out).map_err(|e| (out, e))).await;
-    if let Ok(Err((out, e))) = removed {
-        tracing::warn!(path = %out.display(), error = %e, "cannot remove the output files");
-    }
-}
-
-impl Entry {
-    fn take_log(&self) -> Option<LogUpload> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-async fn deliver(caller: &Caller, spool: &Spool, entry: &Entry) -> Delivery {
-    let mut outcome = entry.record.outcome.clone();
-    let (mut uploaded, mut unanswered, mut replaced) = (false, false, false);
-    let mut backoff = Backoff::new();
-    loop {
-        tokio::select! {
-            biased;
-            () = entry.dropped.cancelled(), if !unanswered => return dropped(),
-            () = caller.accepted() => {}
-        }
-        if !uploaded {
-            let stopped = tokio::select! {
-                stopped = upload(caller, spool, entry, &outcome) => stopped,
-                () = entry.dropped.cancelled() => return dropped(),
-            };
-            match stopped {
-                Ok(()) => uploaded = true,
-                Err(Trouble::Again) => continue,
-                Err(Trouble::Output(message)) => {
-                    uploaded = true;
-                    outcome = not_completed(FailReason::OutputRefused, message);
-                }
-            }
-        }
-        // Not cut short by the end of the lease: this report may be what ends it.
-        let last_try = entry.dropped.is_cancelled();
-        let message = report(&entry.record, &outcome);
-        let send = |link: Arc<Link>, who| async move {
-            link.report(v1::ReportRequest { node: Some(wire::speaker(&who)), ..message }).await
-        };
-        match caller.speak(send).await {
-            Ok(answer) => return Delivery::Acknowledged(answer),
-            Err(e) if last_try => return Delivery::Refused(format!("the lease has ended: {e}")),
-            Err(e) => match e.kind {
-                Kind::Retry => {
-                    tracing::info!(node = %caller.node.id, result = %entry.record.key(), error = %e, "the report will be sent again");
-                    unanswered = true;
-                    pause(&mut backoff, entry).await;
-                }
-                // The node is idle until it is accepted again.
-                Kind::Superseded => {}
-                Kind::Stale => return Delivery::Refused(e.message),
-                Kind::Checksum | Kind::Refused if replaced => return Delivery::Refused(e.message),
-                Kind::Checksum | Kind::Refused => {
-                    // The step must not stay claimed for ever because its result cannot be said.
-                    replaced = true;
-                    outcome = not_completed(FailReason::Killed, format!("the mediator refused its result: {e}"));
-                }
-            },
-        }
-    }
-}
-
-fn dropped() -> Delivery {
-    Delivery::Refused("the lease had ended before the result was sent".to_owned())
-}
-
-async fn pause(backoff: &mut Backoff, entry: &Entry) {
-    tokio::select! {
-        () = backoff.pause() => {}
-        () = entry.dropped.cancelled() => {}
-    }
-}
-
-fn not_completed(reason: FailReason, message: String) -> Outcome {
-    Outcome::NotCompleted { reason: reason.as_str().to_owned(), message }
-}
-
-fn report(record: &Record, outcome: &Outcome) -> v1::ReportRequest {
-    use v1::report_request::Outcome as Wire;
-    v1::ReportRequest {
-        node: None,
-        step: Some(wire::step_ref(&record.key())),
-        nonce: record.nonce.reveal(),
-        log_bytes: i64::try_from(record.log_bytes).unwrap_or(i64::MAX),
-        outcome: Some(match outcome.clone() {
-            Outcome::Completed { exit_code } => Wire::Completed(v1::Completed { exit_code }),
-            Outcome::NotCompleted { reason, message } => Wire::NotCompleted(v1::NotCompleted { reason, message }),
-        }),
-    }
-}
-
-/// Why an upload is not complete.
-enum Trouble {
-    /// Start again.
-    Again,
-    /// This output cannot be stored.
-    Output(String),
-}
-
-async fn upload(caller: &Caller, spool: &Spool, entry: &Entry, outcome: &Outcome) -> Result<(), Trouble> {
-    let record = &entry.record;
-    let key = record.key();
-    // A log that is not wanted is no reason to keep back the report: its answer says what is the matter.
-    if let Err(e) = finish_log(caller, spool, entry).await {
-        tracing::warn!(node = %caller.node.id, result = %key, error = %e, "the log is incomplete");
-    }
-    if !matches!(outcome, Outcome::Completed { .. }) {
-        return Ok(());
-    }
-    futures::stream::iter(record.artifacts.clone())
-        .map(|artifact| put_artifact(caller, record, artifact))
-        .buffer_unordered(UPLOADS)
-        .try_collect()
-        .await
-}
-
-async fn put_artifact(caller: &Caller, record: &Record, artifact: Artifact) -> Result<(), Trouble> {
-    let mut backoff = Backoff::new();
-    loop {
-        let Err(e) = caller.put_artifact(&record.key(), record.nonce, &record.out, &artifact).await else {
-            return Ok(());
-        };
-        match e.kind {
-            Kind::Retry => backoff.pause().await,
-            Kind::Superseded => return Err(Trouble::Again),
-            // Late: the report will be told so, or gets the answer that it had before.
-            Kind::Stale => return Ok(()),
-            Kind::Checksum => {
-                return Err(Trouble::Output(format!("{}: it changed while it was stored", artifact.name)));
-            }
-            Kind::Refused => return Err(Trouble::Output(format!("{}: {e}", artifact.name))),
-        }
-    }
-}
-
-async fn finish_log(caller: &Caller, spool: &Spool, entry: &Entry) -> Result<(), CallError> {
-    let record = &entry.record;
-    match entry.take_log() {
-        Some(log) => match log.await {
-            Ok(sent) => return sent,
-            Err(e) => tracing::error!(result = %record.key(), error = %e, "the log upload broke down"),
-        },
-        None if record.log_bytes == 0 => return Ok(()),
-        None => {}
-    }
-    let path = spool.log_path(&record.key());
-    let bytes = match tokio::fs::metadata(&path).await {
-        Ok(metadata) => metadata.len(),
-        Err(e) => return Err(CallError::refused(format!("{}: {e}", path.display()))),
-    };
-    let (_writer, written) = watch::channel(Written { bytes, closed: true });
-    caller.put_log(&record.key(), record.nonce, &path, written).await
 }

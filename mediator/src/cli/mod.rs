@@ -26,6 +26,7 @@ mod status;
 mod submit;
 mod table;
 mod watch;
+mod words;
 
 #[cfg(test)]
 mod tests;

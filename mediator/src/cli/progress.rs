@@ -8,7 +8,7 @@ use super::{
     exit::Outcome,
     follow::{self, Watcher},
     output::{Io, clean, cut},
-    runs,
+    words,
 };
 
 /// Remembers what was said last, so that nothing is said twice.
@@ -50,7 +50,7 @@ impl Watcher for Progress {
         if !detail.steps.is_empty() {
             text.push_str(&format!(", {} of {} steps over", over.count(), detail.steps.len()));
         }
-        let current = runs::current(run);
+        let current = words::current(run);
         if !current.is_empty() {
             text.push_str(&format!(", now {current}"));
         }

@@ -1,6 +1,6 @@
 //! `runs` and `cancel`.
 
-use proto::v1::{CancelRequest, ListRunsRequest, RunView, Verdict};
+use proto::v1::{CancelRequest, ListRunsRequest, RunView};
 use shared::RunId;
 
 use super::{
@@ -10,6 +10,7 @@ use super::{
     exit::{Exit, Outcome},
     output::{Format, Io, clean, cut},
     table::{self, or_dash},
+    words,
 };
 
 pub(crate) async fn runs(client: &Client, io: &mut Io, format: Format, args: Runs) -> Outcome {
@@ -37,27 +38,15 @@ fn run_table(now: i64, runs: &[RunView], colour: bool) -> comfy_table::Table {
         table.add_row(vec![
             clean(&run.run_id).into(),
             table::state(clean(&run.state)),
-            or_dash(cut(&run.verdict.as_ref().map(cause).unwrap_or_default(), 48)).into(),
+            or_dash(cut(&run.verdict.as_ref().map(words::cause).unwrap_or_default(), 48)).into(),
             or_dash(cut(run.work_id.as_deref().unwrap_or_default(), 32)).into(),
             or_dash(cut(&nodes(run), 40)).into(),
-            or_dash(cut(&current(run), 40)).into(),
+            or_dash(cut(&words::current(run), 40)).into(),
             short(between(run.created_at, now)).into(),
             run.ended_at.map_or("-".into(), |end| length(between(run.created_at, end))).into(),
         ]);
     }
     table
-}
-
-/// The verdict's cause with who or what is behind it: "cancelled by ann", "drain of yard/0".
-pub(crate) fn cause(verdict: &Verdict) -> String {
-    let behind = [("by", &verdict.by), ("of", &verdict.node), ("in", &verdict.step)];
-    let mut text = verdict.cause.clone();
-    for (word, name) in behind {
-        if let Some(name) = name {
-            text.push_str(&format!(" {word} {name}"));
-        }
-    }
-    text
 }
 
 /// The leased nodes, each once.
@@ -71,37 +60,16 @@ fn nodes(run: &RunView) -> String {
     names.join(" ")
 }
 
-/// The claimed steps: "test@yard/0", with the attempt from the second on.
-pub(crate) fn current(run: &RunView) -> String {
-    let one = |step: &proto::v1::CurrentStep| match step.attempt {
-        0 | 1 => format!("{}@{}", step.step, step.node),
-        attempt => format!("{}@{}#{attempt}", step.step, step.node),
-    };
-    run.current.iter().map(one).collect::<Vec<_>>().join(" ")
-}
-
 pub(crate) async fn cancel(client: &Client, io: &mut Io, format: Format, run: &RunId) -> Outcome {
     let request = CancelRequest { run_id: run.to_string() };
     let view = client.call(&format!("cannot cancel Run {run}"), client.runs().cancel(request)).await?;
     match format {
         Format::Json => io.json(&view)?,
         Format::Jsonl => io.json_line(&view)?,
-        Format::Table => io.line(sentence(&view))?,
+        Format::Table => io.line(words::sentence(&view))?,
     }
     if view.verdict.as_ref().is_none_or(|verdict| verdict.cause != "cancelled") {
         io.note(format_args!("Run {run} had ended before; nothing was changed."));
     }
     Ok(Exit::Ok)
-}
-
-/// How a Run stands, on one line.
-pub(crate) fn sentence(run: &RunView) -> String {
-    let mut text = format!("{} {}", clean(&run.run_id), clean(&run.state));
-    if let Some(verdict) = &run.verdict {
-        text.push_str(&format!(" ({})", clean(&cause(verdict))));
-    }
-    if let Some(reject) = &run.reject {
-        text.push_str(&format!(": {}", clean(&super::submit::reason(reject))));
-    }
-    text
 }

@@ -9,8 +9,8 @@ use super::{
     exit::{Exit, Outcome},
     follow,
     output::{Format, Io, clean, cut},
-    runs, submit,
     table::{self, or_dash},
+    words,
 };
 
 pub(crate) async fn get(client: &Client, run: &RunId) -> Outcome<RunDetail> {
@@ -70,16 +70,16 @@ fn facts(detail: &RunDetail, run: &RunView) -> Vec<(&'static str, String)> {
     let at = |ms| format!("{} ({} ago)", Timestamp::from_millis(ms), short(between(ms, now)));
     let mut facts = vec![("Run", clean(&run.run_id)), ("State", clean(&run.state))];
     if let Some(verdict) = &run.verdict {
-        facts.push(("Verdict", clean(&runs::cause(verdict))));
+        facts.push(("Verdict", clean(&words::cause(verdict))));
     }
     if let Some(reject) = &run.reject {
-        facts.push(("Rejected", clean(&submit::reason(reject))));
+        facts.push(("Rejected", clean(&words::reason(reject))));
     }
     if let Some(work) = &run.work_id {
         facts.push(("Work", clean(work)));
     }
     if !run.assigned.is_empty() {
-        facts.push(("Nodes", clean(&submit::assigned(&run.assigned))));
+        facts.push(("Nodes", clean(&words::assigned(&run.assigned))));
     }
     facts.push(("Created", at(run.created_at)));
     if let Some(end) = run.ended_at {
@@ -103,7 +103,7 @@ fn step_table(detail: &RunDetail, colour: bool) -> comfy_table::Table {
             or_dash(clean(step.node.as_deref().unwrap_or_default())).into(),
             // 0 means that it has not run.
             if step.attempt == 0 { "-".into() } else { step.attempt.to_string().into() },
-            or_dash(cut(&result(step), 48)).into(),
+            or_dash(cut(&words::result(step), 48)).into(),
             took(step, detail.observed_at).into(),
             or_dash(cut(&step.needs.join(" "), 32)).into(),
             or_dash(cut(&step.produced.join(" "), 40)).into(),
@@ -119,21 +119,6 @@ fn chosen(step: &StepView) -> &'static str {
         (false, "SKIPPED") => "no",
         (false, _) => "-",
     }
-}
-
-/// "exit 2", "timeout: killed after 10m".
-pub(crate) fn result(step: &StepView) -> String {
-    let mut parts = Vec::new();
-    if let Some(code) = step.exit_code {
-        parts.push(format!("exit {code}"));
-    }
-    if let Some(reason) = step.reason.as_deref().filter(|reason| !reason.is_empty()) {
-        parts.push(reason.to_owned());
-    }
-    if let Some(message) = step.message.as_deref().filter(|message| !message.is_empty()) {
-        parts.push(message.to_owned());
-    }
-    parts.join(": ")
 }
 
 fn took(step: &StepView, now: i64) -> String {

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use proto::v1::{Assigned, Reject, RunDetail, RunView, SubmitRequest, SubmitResponse};
+use proto::v1::{RunDetail, RunView, SubmitRequest, SubmitResponse};
 use shared::RunId;
 use tokio::time::{Instant, sleep};
 
@@ -14,7 +14,7 @@ use super::{
     follow::{self, Backoff, End},
     output::{Format, Io, clean},
     progress::Progress,
-    refusal, runs,
+    refusal, words,
 };
 
 /// How long a submit without `--timeout` is sent again: long enough for a restart when the caller waits anyway.
@@ -44,7 +44,7 @@ pub(crate) async fn submit(client: &Client, io: &mut Io, format: Format, args: S
             Format::Jsonl => io.json_line(&answer)?,
             Format::Table => {}
         }
-        return Err(Failure::refused(reason(reject))
+        return Err(Failure::refused(words::reason(reject))
             .advise(format!("`mediator nodes` shows what there is; `mediator show {run}` keeps this answer.")));
     }
     if args.wait {
@@ -145,7 +145,7 @@ fn ended(io: &mut Io, format: Format, detail: &RunDetail) -> Outcome {
     match format {
         Format::Json => io.json(detail)?,
         Format::Jsonl => io.json_line(detail)?,
-        Format::Table => io.line(runs::sentence(run))?,
+        Format::Table => io.line(words::sentence(run))?,
     }
     why_failed(io, detail)?;
     Ok(follow::exit(run))
@@ -161,7 +161,7 @@ pub(crate) fn why_failed(io: &mut Io, detail: &RunDetail) -> Outcome<()> {
         let bad_exit = step.exit_code.is_some_and(|code| code != 0);
         if step.state == "FAILED" || bad_exit {
             let id = clean(&step.id);
-            io.note(format_args!("step {id}: {}", clean(&super::show::result(step))));
+            io.note(format_args!("step {id}: {}", clean(&words::result(step))));
             io.note(format_args!("  mediator logs {} {id}", clean(&run.run_id)));
         }
     }
@@ -171,35 +171,16 @@ pub(crate) fn why_failed(io: &mut Io, detail: &RunDetail) -> Outcome<()> {
     Ok(())
 }
 
-/// "422 for role builder: no live node …"
-pub(crate) fn reason(reject: &Reject) -> String {
-    let word = match reject.code {
-        422 => "refused, this fleet cannot run it (422)".to_owned(),
-        409 => "every candidate is taken (409)".to_owned(),
-        code => format!("refused ({code})"),
-    };
-    match &reject.r#as {
-        // The reason may name its role by itself.
-        Some(role) if !reject.reason.contains(&format!("role {role} ")) => {
-            format!("{word}: role {role}: {}", reject.reason)
-        }
-        Some(_) | None => format!("{word}: {}", reject.reason),
-    }
-}
-
 /// What has become of a Run right after its submit.
 fn standing(run: &RunView) -> String {
     let id = clean(&run.run_id);
     match run.state.as_str() {
         "QUEUED" => format!("Run {id} is QUEUED; `mediator explain {id}` says what it waits for."),
-        "RUNNING" if !run.assigned.is_empty() => format!("Run {id} is RUNNING on {}.", clean(&assigned(&run.assigned))),
+        "RUNNING" if !run.assigned.is_empty() => {
+            format!("Run {id} is RUNNING on {}.", clean(&words::assigned(&run.assigned)))
+        }
         state => format!("Run {id} is {}.", clean(state)),
     }
-}
-
-/// "builder=yard/0 judge=shed"
-pub(crate) fn assigned(assigned: &[Assigned]) -> String {
-    assigned.iter().map(|one| format!("{}={}", one.r#as, one.node)).collect::<Vec<_>>().join(" ")
 }
 
 pub(crate) async fn dry_run(client: &Client, io: &mut Io, format: Format, file: &Path) -> Outcome {
@@ -212,17 +193,17 @@ pub(crate) async fn dry_run(client: &Client, io: &mut Io, format: Format, file: 
         Format::Table if answer.state != "FAILED" => {
             let mut text = format!("would be {}", clean(&answer.state));
             if !answer.assigned.is_empty() {
-                text.push_str(&format!(" on {}", clean(&assigned(&answer.assigned))));
+                text.push_str(&format!(" on {}", clean(&words::assigned(&answer.assigned))));
             }
             if let Some(reject) = &answer.reject {
-                text.push_str(&format!(": {}", clean(&reason(reject))));
+                text.push_str(&format!(": {}", clean(&words::reason(reject))));
             }
             io.line(text)?;
         }
         Format::Table => {}
     }
     if answer.state == "FAILED" {
-        let why = answer.reject.as_ref().map_or_else(|| "it would be refused".to_owned(), reason);
+        let why = answer.reject.as_ref().map_or_else(|| "it would be refused".to_owned(), words::reason);
         return Err(Failure::refused(why).advise("`mediator nodes` shows what there is."));
     }
     Ok(Exit::Ok)

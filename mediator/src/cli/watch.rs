@@ -12,7 +12,7 @@ use super::{
     follow::{self, Backoff, End, Watcher},
     output::{Format, Io, clean},
     progress::Progress,
-    refusal, runs, show, submit,
+    refusal, submit, words,
 };
 
 pub(crate) async fn run(
@@ -52,7 +52,7 @@ impl Watcher for Changes {
         let at = Timestamp::from_millis(detail.observed_at);
         let mut lines = Vec::new();
         // A new state comes before the steps it opens, but a Run ends after its steps.
-        let state = format!("{at} {}", runs::sentence(run));
+        let state = format!("{at} {}", words::sentence(run));
         let ended = follow::has_ended(run);
         let turned = self.state != run.state;
         if turned && !ended {
@@ -96,7 +96,7 @@ fn step_line(step: &StepView) -> String {
     if step.attempt > 1 {
         text.push_str(&format!(" attempt {}", step.attempt));
     }
-    let result = show::result(step);
+    let result = words::result(step);
     if !result.is_empty() {
         text.push_str(&format!(" {result}"));
     }
