@@ -2,19 +2,21 @@
 //!
 //! Start: store, files, first admin token, writer, the outage rule and the Startup scan, then the reaper, the
 //! sweep and the sealer, and the listener last: nobody is served by half a mediator.
-//! Stop: agents are asked for an advert (their leases then last over a restart), the listener stops taking
-//! calls and streams end, the periodic tasks end, and the writer last, when nobody can call it any more.
+//! Stop: the listener stops taking calls and streams end, the periodic tasks end, and the writer last, when
+//! nobody can call it any more. Leases are left as they are: they last for the rest of their horizon.
+//! A part that ends by itself ends the mediator: half of one serves nobody, and a supervisor starts it again.
 
 use std::{io::IsTerminal, sync::Arc, time::Duration};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use shared::domain::{Reap, Rescan};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
     sync::{Notify, watch},
+    task::JoinSet,
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     auth::{self, Auth},
@@ -58,13 +60,13 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         .await
         .with_context(|| format!("cannot listen on {}; choose another address with --listen", config.listen))?;
 
-    let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+    let (stop, mut parts) = (CancellationToken::new(), JoinSet::new());
     let (hub, wake_sealer) = (Hub::default(), Arc::new(Notify::new()));
     let last_event = store.read().await?.last_event().await?;
     let (events, watched) = watch::channel(last_event);
     let notifier = Notifier { hub: hub.clone(), seal: wake_sealer.clone(), events };
     let (writer, writing) = Writer::new(store.clone(), config.lease, notifier);
-    let writing = tokio::spawn(writing);
+    let mut writing = tokio::spawn(writing);
     writer.apply(Rescan::Startup).await?;
 
     let services = Services {
@@ -76,9 +78,9 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         events: watched,
         stop: stop.clone(),
     };
-    tasks.spawn(every(config.reap_interval, stop.clone(), services.clone(), reap));
-    tasks.spawn(every(config.sweep_interval, stop.clone(), services.clone(), sweep));
-    tasks.spawn(seal::run(services.clone(), wake_sealer, stop.clone()));
+    parts.spawn(every(config.reap_interval, stop.clone(), services.clone(), reap));
+    parts.spawn(every(config.sweep_interval, stop.clone(), services.clone(), sweep));
+    parts.spawn(seal::run(services.clone(), wake_sealer, stop.clone()));
 
     let message_bytes = usize::try_from(config.limits.message_bytes).unwrap_or(usize::MAX);
     let (health, _) = tonic_health::server::health_reporter();
@@ -93,20 +95,24 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     drop(sd_notify::notify(&[sd_notify::NotifyState::Ready]));
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
+        ended = &mut writing => bail!("the fleet's writer ended by itself: {ended:?}"),
+        Some(ended) = parts.join_next() => bail!("a part of the mediator ended by itself: {ended:?}"),
         () = asked_to_stop() => {}
     }
 
     tracing::info!("stopping");
     drop(sd_notify::notify(&[sd_notify::NotifyState::Stopping]));
     grpc::set_serving(&health, false).await;
-    hub.ask_all_for_adverts();
     hub.close_all();
     stop.cancel();
     if tokio::time::timeout(DRAIN_CALLS, &mut serving).await.is_err() {
         tracing::warn!("some calls did not end in time");
     }
-    tasks.close();
-    tasks.wait().await;
+    let ended = tokio::time::timeout(DRAIN_CALLS, async { while parts.join_next().await.is_some() {} }).await;
+    if ended.is_err() {
+        tracing::warn!("some work did not end in time; it is taken up again at the next start");
+    }
+    drop(parts);
     // Whatever the writer had taken in is committed; a handle that a stuck call still holds is not waited for.
     drop(tokio::time::timeout(DRAIN_CALLS, writing).await);
     Ok(())

@@ -40,6 +40,9 @@ pub struct Writer {
 pub trait Notices: Send + 'static {
     /// Called after every commit, in order.
     fn committed(&mut self, changes: Changes, last_event: i64);
+
+    /// Called after a commit of which it is not known whether it lasted: its notices are lost.
+    fn uncertain(&mut self);
 }
 
 impl Writer {
@@ -146,6 +149,7 @@ impl<N: Notices> Task<N> {
             Err(error) => {
                 // Memory may be ahead of the store now.
                 self.fleet = Fleet::default();
+                self.notices.uncertain();
                 if group.len() > 1 && error.kind() != ErrorKind::Unavailable {
                     tracing::warn!(%error, "a group failed; trying its commands one by one");
                     for job in group {

@@ -40,6 +40,8 @@ impl Notices for Tell {
     fn committed(&mut self, _: Changes, last_event: i64) {
         self.0.send_replace(last_event);
     }
+
+    fn uncertain(&mut self) {}
 }
 
 pub(crate) struct Bench {

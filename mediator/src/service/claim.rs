@@ -1,7 +1,7 @@
 //! One node's work stream: opened, then fed with what is claimed for it.
 
 use shared::{
-    NodeId, StreamId,
+    NodeId, Nonce, RunId, StreamId,
     domain::{Claim, ClaimedStep, OpenWork, Speaker},
 };
 use tokio::sync::mpsc;
@@ -19,8 +19,15 @@ pub enum Work {
     Opened(StreamId),
     /// A step to execute, with the files to lay out.
     Step(Box<ClaimedStep>, Vec<Input>),
-    /// A signal to pass on.
-    Signal(Signal),
+    /// A lease has gone: stop what runs under it.
+    Stop {
+        /// The Run that held it.
+        run: RunId,
+        /// Which lease.
+        nonce: Nonce,
+        /// The node's rev when it went.
+        rev: i64,
+    },
 }
 
 /// One file to lay out in `$IN`.
@@ -77,7 +84,7 @@ impl WorkStream {
             match self.signals.recv().await {
                 None => return Ok(None),
                 Some(Signal::Work) => self.look = true,
-                Some(signal) => return Ok(Some(Work::Signal(signal))),
+                Some(Signal::Stop { run, nonce, rev }) => return Ok(Some(Work::Stop { run, nonce, rev })),
             }
         }
     }

@@ -11,7 +11,7 @@ use std::{
 use shared::{NodeId, Nonce, RunId, StreamId};
 use tokio::sync::mpsc;
 
-/// Signals that wait for a slow stream. More are dropped: the ones that wait say the same.
+/// Signals that wait for a slow stream. More are dropped.
 const WAITING: usize = 32;
 
 /// What a stream is told.
@@ -28,8 +28,6 @@ pub enum Signal {
         /// The node's rev when it went.
         rev: i64,
     },
-    /// Send an advert now.
-    AdvertNow,
 }
 
 /// Open streams by node. Cheap to clone.
@@ -62,15 +60,8 @@ impl Hub {
     /// Wakes a node's stream, if it is open here.
     pub fn signal(&self, node: &NodeId, signal: Signal) {
         if let Some(open) = self.streams().get(node) {
-            // A full channel has signals of the same kind in it already.
+            // What a full channel loses comes again: the next heartbeat says what is to be claimed and what holds.
             drop(open.signals.try_send(signal));
-        }
-    }
-
-    /// Asks every agent for an advert.
-    pub fn ask_all_for_adverts(&self) {
-        for open in self.streams().values() {
-            drop(open.signals.try_send(Signal::AdvertNow));
         }
     }
 

@@ -21,11 +21,11 @@ pub struct Notifier {
 
 impl Notices for Notifier {
     fn committed(&mut self, changes: Changes, last_event: i64) {
-        for (node, run, nonce, rev) in changes.stop {
-            self.hub.signal(&node, Signal::Stop { run, nonce, rev });
-        }
         for node in &changes.work {
             self.hub.signal(node, Signal::Work);
+        }
+        for (node, run, nonce, rev) in changes.stop {
+            self.hub.signal(&node, Signal::Stop { run, nonce, rev });
         }
         for promotion in &changes.promotions {
             metrics::promoted(promotion.wake);
@@ -37,5 +37,10 @@ impl Notices for Notifier {
             self.seal.notify_one();
         }
         self.events.send_if_modified(|seen| std::mem::replace(seen, last_event) != last_event);
+    }
+
+    fn uncertain(&mut self) {
+        // Work comes again with the next heartbeat, events with the next commit; only the sealer would sleep on.
+        self.seal.notify_one();
     }
 }

@@ -209,15 +209,21 @@ impl Advert {
         }
     }
 
-    /// A claimed step that the agent does not list never reached it: it is sent again.
+    /// The level behind the edge: whatever became of the signal that told the node's stream of a step, the next
+    /// heartbeat tells it again. A claimed step that the agent does not list never reached it; a ready one that
+    /// nobody has claimed was never asked for.
     fn redeliver(&self, fleet: &Fleet, cx: &mut Cx<'_>) {
         let id = &self.who.node;
         let Some(run) = fleet.lease(id).and_then(|lease| fleet.runs.get(&lease.run)) else { return };
-        if let Some(step) = run.claimed_on(id) {
-            let known = (run.id.clone(), step.seq, step.attempt);
-            if !self.running.contains(&known) && !self.finished.contains(&known) {
-                cx.changes.work.insert(id.clone());
+        let waits = match run.claimed_on(id) {
+            Some(step) => {
+                let known = (run.id.clone(), step.seq, step.attempt);
+                !self.running.contains(&known) && !self.finished.contains(&known)
             }
+            None => run.ready().any(|step| run.node_of_step(step.seq) == Some(id)),
+        };
+        if waits {
+            cx.changes.work.insert(id.clone());
         }
     }
 

@@ -6,10 +6,7 @@ use proto::v1::{self, work_item::Item};
 use shared::{contract::expand, domain::ClaimedStep};
 
 use super::to_wire::size;
-use crate::service::{
-    claim::{Input, Work},
-    hub::Signal,
-};
+use crate::service::claim::{Input, Work};
 
 /// One message of a work stream.
 #[must_use]
@@ -17,10 +14,9 @@ pub fn work(work: Work) -> v1::WorkItem {
     let item = match work {
         Work::Opened(stream) => Item::Opened(v1::WorkOpened { stream: stream.to_string() }),
         Work::Step(claimed, inputs) => Item::Step(step(&claimed, inputs)),
-        Work::Signal(Signal::Stop { run, nonce, rev }) => {
+        Work::Stop { run, nonce, rev } => {
             Item::Stop(v1::StopRun { run_id: run.to_string(), nonce: nonce.reveal(), rev })
         }
-        Work::Signal(Signal::AdvertNow | Signal::Work) => Item::AdvertNow(v1::AdvertNow {}),
     };
     v1::WorkItem { item: Some(item) }
 }
