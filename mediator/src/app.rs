@@ -28,6 +28,7 @@ use crate::{
     metrics,
     record::{self, RecordStore},
     service::{Services, hub::Hub, notify::Notifier, seal},
+    state,
     store::Store,
     tls,
     writer::Writer,
@@ -43,8 +44,7 @@ const DRAIN_CALLS: Duration = Duration::from_secs(5);
 pub async fn serve(config: Config) -> anyhow::Result<()> {
     let metrics = metrics::install().context("cannot set up metrics")?;
     let clock = Clock::system();
-    std::fs::create_dir_all(&config.state_dir)
-        .with_context(|| format!("cannot make the state directory {}", config.state_dir.display()))?;
+    let _state = state::claim(&config.state_dir)?;
     let store = Store::open(&config.database, clock.clone())
         .await
         .with_context(|| format!("cannot open the database {}", redact(&config.database)))?;

@@ -15,6 +15,7 @@ pub mod http;
 pub mod metrics;
 pub mod record;
 pub mod service;
+pub mod state;
 pub mod store;
 pub mod tls;
 pub mod writer;

@@ -13,6 +13,9 @@ use super::{MAX_BYTES, Problem};
 const MAX_DEPTH: usize = 32;
 /// A text of [`MAX_BYTES`] without aliases has no more nodes than this; with aliases it may not either.
 const MAX_NODES: usize = MAX_BYTES / 2 + 16;
+/// Most values that aliases may stand for: what is repeated costs as much as what is written, and a few hundred
+/// bytes of aliases to aliases could otherwise cost seconds.
+const MAX_REPLAYED: usize = 10_000;
 
 /// A value, where it is used, and where it is spelled.
 #[derive(Debug)]
@@ -145,7 +148,7 @@ fn parse(text: &str) -> Result<Node, Problem> {
             max_total_scalar_bytes: MAX_BYTES * 2,
         },
         alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: MAX_NODES,
+            max_total_replayed_events: MAX_REPLAYED,
         },
         // Told as problems with a path, all of them, by `decode`.
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
