@@ -135,9 +135,9 @@ pub(super) struct DrainArgs {
     /// How
     #[arg(long, value_enum, default_value = "graceful")]
     pub(super) mode: Mode,
-    /// Why, for everybody who looks at the fleet
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    pub(super) reason: String,
+    /// Why, for everybody who looks at the fleet; without it the reason in the file stays
+    #[arg(long, value_name = "TEXT")]
+    pub(super) reason: Option<String>,
     /// Return only when the mediator shows every node of this machine draining without a lease, and the agent
     /// here has no process of a Run. Where no agent runs, the mediator must show
     /// that their adverts have expired

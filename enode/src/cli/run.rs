@@ -1,5 +1,7 @@
 //! `enode run`.
 
+use std::io::IsTerminal;
+
 use anyhow::{Context, anyhow};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -8,7 +10,8 @@ use super::{Exit, Failure, Outcome};
 use crate::{app, config::Config, local::Lock};
 
 pub(super) async fn run(config: Config) -> Outcome {
-    tracing_subscriber::fmt().with_env_filter(filter()?).with_writer(std::io::stderr).init();
+    let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_env_filter(filter()?).with_ansi(coloured).with_writer(std::io::stderr).init();
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }

@@ -20,8 +20,8 @@ use crate::files;
 pub struct Edit {
     /// The new value.
     pub drain: Drain,
-    /// The new reason; empty takes an old one away.
-    pub reason: String,
+    /// The new reason; none keeps what is there, empty takes it away.
+    pub reason: Option<String>,
     /// Replace a file that cannot be edited; it is kept beside the new one.
     pub force: bool,
 }
@@ -145,13 +145,17 @@ fn splice(text: &str, edit: &Edit) -> Result<String, String> {
         Some(body) => ("\u{feff}", body),
         None => ("", text),
     };
-    let reason = file::one_line(&edit.reason);
-    let body = set(body, "reason", &reason, !reason.is_empty())?;
+    let body = match edit.reason.as_deref().map(file::one_line) {
+        Some(reason) => set(body, "reason", &reason, !reason.is_empty())?,
+        None => body.to_owned(),
+    };
     let body = set(&body, "drain", edit.drain.as_str(), true)?;
     let end = if body.ends_with('\n') { "" } else { newline(&body) };
     let result = format!("{bom}{body}{end}");
     let read = file::parse("the edited file", result.as_bytes())?;
-    if read.drain != Some(edit.drain) || read.reason != reason {
+    if read.drain != Some(edit.drain)
+        || edit.reason.as_deref().is_some_and(|reason| read.reason != file::one_line(reason))
+    {
         return Err("the edited file would not mean what was asked".to_owned());
     }
     Ok(result)

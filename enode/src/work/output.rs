@@ -53,6 +53,11 @@ pub struct Outputs {
 /// [`OutputError`] names the file.
 pub fn collect(out: &Path, limit: u64) -> Result<Outputs, OutputError> {
     let mut found = Outputs::default();
+    let root = fs::symlink_metadata(out).map_err(|source| OutputError::Io { name: "$OUT".to_owned(), source })?;
+    if !root.is_dir() {
+        found.skipped.push("$OUT is no folder any more: nothing of it is stored".to_owned());
+        return Ok(found);
+    }
     let mut todo = vec![(out.to_owned(), String::new())];
     while let Some((dir, prefix)) = todo.pop() {
         let failed = |source| OutputError::Io { name: format!("$OUT/{prefix}"), source };

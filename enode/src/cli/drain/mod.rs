@@ -38,7 +38,7 @@ pub(super) async fn drain(config: &Config, args: &DrainArgs, out: &Out) -> Outco
 }
 
 pub(super) async fn undrain(config: &Config, args: &UndrainArgs, out: &Out) -> Outcome {
-    let done = write(config, Edit { drain: Drain::None, reason: String::new(), force: args.force }, out)?;
+    let done = write(config, Edit { drain: Drain::None, reason: Some(String::new()), force: args.force }, out)?;
     follow(config, Drain::None, out).await;
     report(&done, Drain::None, None, out)?;
     Ok(Exit::Done)
