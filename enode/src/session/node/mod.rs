@@ -212,7 +212,7 @@ impl Node {
         Superseded::Idle
     }
 
-    /// Draws a stream id and notes it before it is used.
+    /// Notes the id of the stream that is opened next, before it is used.
     #[must_use]
     pub fn draw_stream(&self) -> Speaker {
         let mut inner = self.lock();
