@@ -54,7 +54,7 @@ async fn follow(caller: &Caller, backoff: &mut Backoff) {
     };
     match ended.kind {
         Kind::Superseded => drop(node.superseded(&who, &ended.message)),
-        Kind::Retry | Kind::Stale | Kind::Checksum | Kind::Refused => {
+        Kind::Retry | Kind::Stale | Kind::Checksum | Kind::Denied | Kind::Refused => {
             tracing::warn!(node = %node.id, mediator = caller.link.mediator(), error = %ended, "no work stream");
         }
     }

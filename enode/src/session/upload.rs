@@ -121,7 +121,7 @@ impl Caller {
                         backoff.pause().await;
                     }
                 }
-                Err(e) if e.kind == Kind::Retry || e.kind == Kind::Superseded => {
+                Err(e) if matches!(e.kind, Kind::Retry | Kind::Denied | Kind::Superseded) => {
                     tracing::debug!(step = %key, error = %e, "the log will be sent again");
                     ask = stored > 0 || now.bytes > 0;
                     backoff.pause().await;
