@@ -35,7 +35,7 @@ pub enum Kind {
 pub struct CallError {
     /// What it means.
     pub kind: Kind,
-    /// What the mediator said, if it was the mediator that said it.
+    /// What the mediator said, if it was the mediator that said it, or its silence.
     pub code: Option<Code>,
     /// In words.
     pub message: String,
@@ -45,6 +45,12 @@ impl CallError {
     /// A failure on this side.
     pub fn retry(message: impl Into<String>) -> Self {
         Self { kind: Kind::Retry, code: None, message: message.into() }
+    }
+
+    /// The mediator has the message and says nothing.
+    #[must_use]
+    pub fn unanswered(within: Duration) -> Self {
+        Self { kind: Kind::Retry, code: Some(Code::DeadlineExceeded), message: format!("no answer within {within}") }
     }
 
     /// A definite failure on this side.
