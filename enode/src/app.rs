@@ -1,8 +1,8 @@
 //! Wires the agent together: the order of start and stop, and the only place that starts long-lived tasks.
 //!
 //! Start: folders, what earlier lives left (their process groups are killed before anything else), heartbeat,
-//! then per node work stream, worker and outbox. Stop, first signal: adverts say `stopping`, what runs may end
-//! and is reported, the outbox gets a moment, adverts say goodbye, tasks end. Second signal, or the stop timeout:
+//! then per node work stream, worker and outbox. Stop, first signal: adverts say `stopping` until the
+//! mediator has heard it, so that nothing new is claimed; what runs may end and is reported, the outbox gets a moment, adverts say goodbye, tasks end. Second signal, or the stop timeout:
 //! what runs is killed and reported as `stopped`; the rest is the same.
 
 use std::{path::PathBuf, sync::Arc};
@@ -38,6 +38,10 @@ use crate::{
 
 /// After the last step: how long its result may take to be acknowledged. What is not stays spooled.
 const FLUSH_WITHIN: Duration = Duration::from_secs(5);
+/// How long the mediator may take to hear that the agent stops.
+const HEARD_WITHIN: Duration = Duration::from_secs(5);
+/// What was claimed just before it heard may still be on its way over the work stream, behind the answer.
+const ON_ITS_WAY: Duration = Duration::from_millis(500);
 /// How long tasks may take to notice the end, and adverts to say goodbye.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
@@ -127,6 +131,7 @@ pub async fn run_until(config: Config, mut stops: impl Stops) -> anyhow::Result<
     }
     agent.enter(Stage::Goodbye);
     drop(tokio::time::timeout(END_WITHIN.std(), heartbeat.ended()).await);
+    end_latecomers(&config, &agent).await;
     cancel.cancel();
     status.abort();
     tasks.abort_all();
@@ -145,9 +150,13 @@ pub async fn run_until(config: Config, mut stops: impl Stops) -> anyhow::Result<
 async fn stop(config: &Config, agent: &AgentState, stops: &mut impl Stops) {
     tracing::info!(timeout = %config.stop_timeout, "told to stop: what runs may end; a second signal kills it");
     agent.enter(Stage::Stopping);
+    let quiet = async {
+        unclaimable(agent).await;
+        idle(agent).await;
+    };
     let urgent = tokio::select! {
         biased;
-        () = idle(agent) => None,
+        () = quiet => None,
         () = stops.next() => Some(Duration::default()),
         () = tokio::time::sleep(config.stop_timeout.std()) => Some(config.grace),
     };
@@ -169,6 +178,29 @@ async fn stop(config: &Config, agent: &AgentState, stops: &mut impl Stops) {
         () = flushed => {}
         () = tokio::time::sleep(FLUSH_WITHIN.std()) => tracing::warn!("results stay spooled until the next start"),
         () = stops.next() => {}
+    }
+}
+
+/// Waits until nothing new can come, within limits: a mediator that is away claims nothing either.
+async fn unclaimable(agent: &AgentState) {
+    let heard = async {
+        for node in agent.nodes() {
+            node.unclaimable().await;
+        }
+    };
+    if tokio::time::timeout(HEARD_WITHIN.std(), heard).await.is_err() {
+        tracing::warn!("the mediator has not acknowledged that the agent stops");
+    }
+    if agent.nodes().iter().any(|node| node.has_lease()) {
+        tokio::time::sleep(ON_ITS_WAY.std()).await;
+    }
+}
+
+/// Whatever came in spite of everything must not outlive the agent. Its result is spooled.
+async fn end_latecomers(config: &Config, agent: &AgentState) {
+    kill(agent, Duration::default());
+    if tokio::time::timeout(config.start_timeout.std() + END_WITHIN.std(), idle(agent)).await.is_err() {
+        tracing::error!("a process that was killed does not end; it is swept at the next start");
     }
 }
 

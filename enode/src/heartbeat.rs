@@ -145,7 +145,7 @@ impl Beat {
                     match e.kind {
                         Kind::Retry => backoff.next_pause(),
                         // No sense in haste: somebody has to change something first.
-                        Kind::Superseded | Kind::Stale | Kind::Checksum | Kind::Refused => {
+                        Kind::Superseded | Kind::Stale | Kind::Checksum | Kind::Denied | Kind::Refused => {
                             backoff.next_pause().max(interval)
                         }
                     }

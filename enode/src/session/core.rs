@@ -74,6 +74,8 @@ const MAX_OPEN: usize = 8;
 #[derive(Debug, Default)]
 pub struct NodeCore {
     streams: Vec<StreamId>,
+    /// The newest stream that the mediator is known to have stored.
+    opened: Option<StreamId>,
     accepted: bool,
     superseded: Option<String>,
     policy: Policy,
@@ -162,15 +164,19 @@ impl NodeCore {
         self.deadline
     }
 
-    /// A stream id was drawn and will be opened.
-    pub fn stream_drawn(&mut self, stream: StreamId) {
-        self.streams.push(stream);
+    /// A stream is about to be opened: under the newest id while nobody is known to have stored that, or else
+    /// under this fresh one. So the list stays short however often opening fails; the mediator takes only so many.
+    pub fn stream_drawn(&mut self, fresh: StreamId) {
+        if self.streams.last().is_none_or(|newest| self.opened.as_ref() == Some(newest)) {
+            self.streams.push(fresh);
+        }
     }
 
     /// The mediator has stored this stream: older ones need not be named any more.
     pub fn stream_acknowledged(&mut self, stream: &StreamId) {
         if let Some(at) = self.streams.iter().position(|it| it == stream) {
             self.streams.drain(..at);
+            self.opened = Some(stream.clone());
         }
     }
 
@@ -293,6 +299,7 @@ impl NodeCore {
         self.accepted = false;
         self.superseded = Some(why);
         self.streams.clear();
+        self.opened = None;
         self.running.clear();
         self.deadline = None;
     }

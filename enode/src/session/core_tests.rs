@@ -98,12 +98,32 @@ fn a_refusal_of_a_message_without_the_newest_stream_says_nothing() {
     assert!(!node.lacks_newest(&[]));
     node.stream_drawn(first.clone());
     assert!(node.lacks_newest(&[]));
+    node.stream_acknowledged(&first);
     node.stream_drawn(second.clone());
     assert_eq!(node.streams(), [first.clone(), second.clone()]);
     assert!(node.lacks_newest(std::slice::from_ref(&first)));
     node.stream_acknowledged(&second);
     node.stream_acknowledged(&first);
     assert_eq!(node.streams(), [second]);
+}
+
+#[test]
+fn streams_that_never_open_do_not_pile_up() {
+    let mut node = NodeCore::default();
+    let id = |number: u32| StreamId::new(&format!("s{number}")).unwrap();
+    for number in 0..2_000 {
+        node.stream_drawn(id(number));
+    }
+    assert_eq!(node.streams(), [id(0)]);
+    node.stream_acknowledged(&id(0));
+    for number in 2_000..4_000 {
+        node.stream_drawn(id(number));
+    }
+    assert_eq!(node.streams(), [id(0), id(2_000)], "the stored one, and the next");
+    node.supersede("another".into());
+    node.stream_drawn(id(9_000));
+    node.stream_drawn(id(9_001));
+    assert_eq!(node.streams(), [id(9_000)]);
 }
 
 #[test]

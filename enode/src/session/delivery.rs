@@ -105,7 +105,16 @@ async fn deliver(caller: &Caller, spool: &Spool, entry: &Entry) -> Delivery {
             Ok(answer) => return Delivery::Acknowledged(answer),
             Err(e) if last_try => return Delivery::Refused(format!("the lease has ended: {e}")),
             Err(e) => match e.kind {
-                Kind::Retry => {
+                // The step must not stay claimed for ever because its result cannot be said.
+                Kind::Refused if e.is_about_the_message() => {
+                    if replaced {
+                        return Delivery::Refused(e.message);
+                    }
+                    replaced = true;
+                    outcome = not_completed(FailReason::Killed, format!("the mediator refused its result: {e}"));
+                }
+                // Anything else says nothing about this result: somebody mends credentials, a proxy, a version.
+                Kind::Retry | Kind::Denied | Kind::Checksum | Kind::Refused => {
                     tracing::info!(node = %caller.node.id, result = %entry.record.key(), error = %e, "the report will be sent again");
                     unanswered = true;
                     pause(&mut backoff, entry).await;
@@ -113,12 +122,6 @@ async fn deliver(caller: &Caller, spool: &Spool, entry: &Entry) -> Delivery {
                 // The node is idle until it is accepted again.
                 Kind::Superseded => {}
                 Kind::Stale => return Delivery::Refused(e.message),
-                Kind::Checksum | Kind::Refused if replaced => return Delivery::Refused(e.message),
-                Kind::Checksum | Kind::Refused => {
-                    // The step must not stay claimed for ever because its result cannot be said.
-                    replaced = true;
-                    outcome = not_completed(FailReason::Killed, format!("the mediator refused its result: {e}"));
-                }
             },
         }
     }
@@ -185,7 +188,7 @@ async fn put_artifact(caller: &Caller, record: &Record, artifact: Artifact) -> R
             return Ok(());
         };
         match e.kind {
-            Kind::Retry => backoff.pause().await,
+            Kind::Retry | Kind::Denied => backoff.pause().await,
             Kind::Superseded => return Err(Trouble::Again),
             // Late: the report will be told so, or gets the answer that it had before.
             Kind::Stale => return Ok(()),

@@ -13,6 +13,7 @@ pub mod delivery;
 pub mod link;
 pub mod node;
 pub mod outbox;
+pub mod patience;
 pub mod retry;
 pub mod stream;
 pub mod upload;

@@ -23,6 +23,8 @@ pub enum Kind {
     Stale,
     /// The bytes that arrived were not the bytes that were hashed.
     Checksum,
+    /// Not with these credentials. They may be mended, so that it is no word on what was said.
+    Denied,
     /// No, for good.
     Refused,
 }
@@ -33,6 +35,8 @@ pub enum Kind {
 pub struct CallError {
     /// What it means.
     pub kind: Kind,
+    /// What the mediator said, if it was the mediator that said it, or its silence.
+    pub code: Option<Code>,
     /// In words.
     pub message: String,
 }
@@ -40,12 +44,24 @@ pub struct CallError {
 impl CallError {
     /// A failure on this side.
     pub fn retry(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Retry, message: message.into() }
+        Self { kind: Kind::Retry, code: None, message: message.into() }
+    }
+
+    /// The mediator has the message and says nothing.
+    #[must_use]
+    pub fn unanswered(within: Duration) -> Self {
+        Self { kind: Kind::Retry, code: Some(Code::DeadlineExceeded), message: format!("no answer within {within}") }
     }
 
     /// A definite failure on this side.
     pub fn refused(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Refused, message: message.into() }
+        Self { kind: Kind::Refused, code: None, message: message.into() }
+    }
+
+    /// The mediator understood the message and cannot take it as it is: another one is needed.
+    #[must_use]
+    pub fn is_about_the_message(&self) -> bool {
+        matches!(self.code, Some(Code::InvalidArgument | Code::ResourceExhausted))
     }
 }
 
@@ -60,7 +76,7 @@ impl From<Status> for CallError {
         };
         let kind = if status.source().is_some() { Kind::Retry } else { classify(status.code(), &reason) };
         let message = if reason.is_empty() { text } else { format!("{reason}: {text}") };
-        Self { kind, message }
+        Self { kind, code: status.source().is_none().then(|| status.code()), message }
     }
 }
 
@@ -86,17 +102,16 @@ pub fn classify(code: Code, reason: &str) -> Kind {
         },
         Code::NotFound if reason == "NOT_FOUND" => Kind::Stale,
         Code::DataLoss if reason == "CHECKSUM" => Kind::Checksum,
+        Code::PermissionDenied | Code::Unauthenticated => Kind::Denied,
         Code::Ok
         | Code::Unknown
         | Code::InvalidArgument
         | Code::NotFound
         | Code::AlreadyExists
-        | Code::PermissionDenied
         | Code::ResourceExhausted
         | Code::OutOfRange
         | Code::Unimplemented
-        | Code::DataLoss
-        | Code::Unauthenticated => Kind::Refused,
+        | Code::DataLoss => Kind::Refused,
     }
 }
 

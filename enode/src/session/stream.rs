@@ -33,7 +33,7 @@ pub async fn run(caller: Caller) {
 /// Opens the stream and obeys it until it ends.
 async fn follow(caller: &Caller, backoff: &mut Backoff) {
     let node = &caller.node;
-    // Drawn and noted before it is sent: from now on every message names it.
+    // Noted before it is sent: from now on every message names it.
     let who = node.draw_stream();
     let request = v1::WorkRequest { node: Some(wire::speaker(&who)) };
     let ended = match caller.link.work(request).await {
@@ -54,7 +54,7 @@ async fn follow(caller: &Caller, backoff: &mut Backoff) {
     };
     match ended.kind {
         Kind::Superseded => drop(node.superseded(&who, &ended.message)),
-        Kind::Retry | Kind::Stale | Kind::Checksum | Kind::Refused => {
+        Kind::Retry | Kind::Stale | Kind::Checksum | Kind::Denied | Kind::Refused => {
             tracing::warn!(node = %node.id, mediator = caller.link.mediator(), error = %ended, "no work stream");
         }
     }

@@ -18,10 +18,11 @@ use super::{
     core::{Speaker, StepKey},
     link::{ChunkStream, Link},
     node::{Node, Superseded},
+    patience::{LOG_PATIENCE, Patience},
     retry::{Backoff, CallError, Kind},
     wire::{self, Input},
 };
-use crate::spool::Artifact;
+use crate::{clock, spool::Artifact};
 
 /// Bytes per message.
 const CHUNK: usize = 64 * 1024;
@@ -77,7 +78,7 @@ impl Caller {
     /// Sends a log until it is closed and stored as a whole.
     ///
     /// # Errors
-    /// A refusal for good; what can be repeated is repeated.
+    /// A refusal for good, or no progress for too long once the log is closed; what can be repeated is repeated.
     pub async fn put_log(
         &self,
         key: &StepKey,
@@ -88,6 +89,7 @@ impl Caller {
         let mut stored = 0;
         let mut backoff = Backoff::new();
         let mut fruitless = 0;
+        let (mut most, mut patience) = (0, Patience::default());
         // After a failure the first message is empty: it only asks how far the mediator is.
         let mut ask = false;
         let mut rewound = false;
@@ -105,10 +107,17 @@ impl Caller {
                 let messages = part.messages(wire::attempt(&who, key, nonce)).await?;
                 link.put_log(messages).await
             };
-            let answer = self.speak(send).await;
+            let answer = tokio::select! {
+                answer = self.speak(send) => answer,
+                () = unanswered(written.clone()) => Err(CallError::unanswered(LOG_PATIENCE)),
+            };
             match answer {
                 Ok(now_stored) => {
                     let now_stored = u64::try_from(now_stored).unwrap_or(0);
+                    if now_stored > most {
+                        most = now_stored;
+                        patience.progress();
+                    }
                     let progress = ask || now_stored > stored;
                     fruitless = if progress { 0 } else { fruitless + 1 };
                     (stored, ask) = (now_stored, false);
@@ -121,7 +130,10 @@ impl Caller {
                         backoff.pause().await;
                     }
                 }
-                Err(e) if e.kind == Kind::Retry || e.kind == Kind::Superseded => {
+                Err(e) if matches!(e.kind, Kind::Retry | Kind::Denied | Kind::Superseded) => {
+                    if written.borrow().closed && patience.is_over(&e, clock::boot_time()) {
+                        return Err(CallError::refused(format!("no progress for {LOG_PATIENCE}: {e}")));
+                    }
                     tracing::debug!(step = %key, error = %e, "the log will be sent again");
                     ask = stored > 0 || now.bytes > 0;
                     backoff.pause().await;
@@ -218,6 +230,13 @@ impl LogPart {
             }
         }))
     }
+}
+
+/// A closed log has waited long for an answer. Before that an upload may last as long as its step.
+async fn unanswered(mut written: watch::Receiver<Written>) {
+    // A writer that is gone writes no more either.
+    drop(written.wait_for(|it| it.closed).await);
+    tokio::time::sleep(LOG_PATIENCE.std()).await;
 }
 
 fn artifact_messages(

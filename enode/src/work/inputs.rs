@@ -60,7 +60,9 @@ pub async fn fetch(caller: &Caller, step: &WorkStep, dir: &Path) -> Result<(), I
         loop {
             match fetch_one(caller, step, input, &path).await {
                 Ok(()) => break,
-                Err(InputError::Fetch { source, .. }) if matches!(source.kind, Kind::Retry | Kind::Superseded) => {
+                Err(InputError::Fetch { source, .. })
+                    if matches!(source.kind, Kind::Retry | Kind::Denied | Kind::Superseded) =>
+                {
                     tracing::info!(step = %step.key, input = input.path, error = %source, "the input will be fetched again");
                 }
                 Err(InputError::Checksum { .. }) if backoff.failures() + 1 < TRIES => {}

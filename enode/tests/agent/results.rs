@@ -46,6 +46,22 @@ async fn a_result_that_cannot_be_said_becomes_one_that_can() {
 }
 
 #[tokio::test]
+async fn credentials_that_are_mended_bring_the_true_outcome() {
+    for code in [tonic::Code::Unauthenticated, tonic::Code::PermissionDenied, tonic::Code::Unimplemented] {
+        let yard = Yard::new().await;
+        yard.with(|world| world.refuse_reports = Some(tonic::Status::new(code, "no")));
+        yard.grant("r1", 1);
+        yard.send(Item::Step(yard.step(0, &["true"]))).await;
+        yard.until("a second try", |world| (world.reports.len() >= 2).then_some(())).await;
+        yard.with(|world| world.refuse_reports = None);
+        yard.advert("it is settled", |it| it.running.is_empty() && it.finished.is_empty()).await;
+        let said = yard.with(|world| world.reports.iter().map(|it| reason(it).0).collect::<Vec<_>>());
+        assert!(said.iter().all(|it| it == "exit 0"), "{code:?}: {said:?}");
+        assert!(yard.names("refused/yard").is_empty());
+    }
+}
+
+#[tokio::test]
 async fn a_spooled_result_is_sent_by_the_next_life_after_its_first_advert() {
     let mut yard = Yard::new().await;
     yard.grant("r1", 1);

@@ -23,6 +23,29 @@ async fn what_runs_may_end_and_the_last_advert_says_goodbye() {
 }
 
 #[tokio::test]
+async fn a_step_that_was_claimed_before_the_mediator_heard_of_the_stop_is_done() {
+    let mut yard = Yard::new().await;
+    yard.grant("r1", 1);
+    yard.until("a work stream", |world| (world.streams_opened > 0).then_some(())).await;
+    let gate = std::sync::Arc::new(tokio::sync::Notify::new());
+    yard.with(|world| world.hold_advert = Some(gate.clone()));
+    yard.until("an advert on its way", |world| (world.held == 1).then_some(())).await;
+    yard.order_stop().await;
+    while !enode::local::ask(yard.state.path()).await.unwrap().stopping {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let (mark, go) = (yard.path("mark"), yard.path("go"));
+    let script = format!("echo $$ > {}; while [ ! -e {} ]; do sleep 0.01; done", mark.display(), go.display());
+    yard.send(Item::Step(yard.step(0, &["sh", "-c", "$S"]).with_env("S", &script))).await;
+    yard.appears(&mark).await;
+    gate.notify_one();
+    yard.advert("it says that it stops", |it| it.stopping && !it.goodbye && it.running.len() == 1).await;
+    std::fs::write(go, "").unwrap();
+    yard.ended().await;
+    assert_eq!(reason(&yard.report("a report").await).0, "exit 0");
+}
+
+#[tokio::test]
 async fn a_second_order_kills_and_reports_stopped() {
     let mut yard = Yard::new().await;
     yard.grant("r1", 1);

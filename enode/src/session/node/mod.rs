@@ -43,6 +43,8 @@ pub struct Mark {
     pub who: Speaker,
     /// Which rev was known.
     pub rev: Option<i64>,
+    /// It said that the agent stops.
+    pub stopping: bool,
 }
 
 /// The step that the worker is busy with.
@@ -68,6 +70,8 @@ struct Inner {
     lingering: bool,
     last_advert_at: Option<Timestamp>,
     policy_error: String,
+    /// The mediator knows that the agent stops: nothing new is claimed for this node.
+    told_stopping: bool,
 }
 
 /// One node.
@@ -105,6 +109,7 @@ impl Node {
             lingering: false,
             last_advert_at: None,
             policy_error: String::new(),
+            told_stopping: false,
         };
         let node = Self {
             id,
@@ -154,7 +159,7 @@ impl Node {
             }
         }
         inner.policy_error.clone_from(&policy.error);
-        let mark = Mark { who: self.speaker_of(&inner), rev: inner.core.known_rev() };
+        let mark = Mark { who: self.speaker_of(&inner), rev: inner.core.known_rev(), stopping: advert.stopping };
         advert.node = Some(wire::speaker(&mark.who));
         advert.advert_no = inner.core.next_advert();
         advert.policy = Some(wire::policy(policy));
@@ -185,6 +190,7 @@ impl Node {
             tracing::info!(node = %self.id, instance = %mark.who.instance, "the mediator knows this node");
         }
         inner.last_advert_at = Some(clock::now());
+        inner.told_stopping |= mark.stopping;
         let gone = inner.core.apply(reply, sent, mark.rev);
         self.end(&mut inner, &gone);
         self.life.send_if_modified(|life| {
@@ -192,6 +198,8 @@ impl Node {
             *life = Some(mark.who.instance.clone());
             changed
         });
+        drop(inner);
+        self.at_rest.notify_waiters();
     }
 
     /// A message of this node was refused because another instance or stream speaks for it.
@@ -212,7 +220,7 @@ impl Node {
         Superseded::Idle
     }
 
-    /// Draws a stream id and notes it before it is used.
+    /// Notes the id of the stream that is opened next, before it is used.
     #[must_use]
     pub fn draw_stream(&self) -> Speaker {
         let mut inner = self.lock();
@@ -318,11 +326,25 @@ impl Node {
 
     /// Waits until nothing is received, executing or about to be.
     pub async fn idle(&self) {
+        self.once(Self::is_idle).await;
+    }
+
+    /// Waits until nothing new can be claimed for this node: the mediator knows that the agent stops, or another
+    /// speaks for the node.
+    pub async fn unclaimable(&self) {
+        self.once(|node| {
+            let inner = node.lock();
+            inner.told_stopping || inner.core.superseded().is_some()
+        })
+        .await;
+    }
+
+    async fn once(&self, holds: impl Fn(&Self) -> bool) {
         loop {
             let mut changed = std::pin::pin!(self.at_rest.notified());
             // Registered before the look, so that a change in between is not missed.
             changed.as_mut().enable();
-            if self.is_idle() {
+            if holds(self) {
                 return;
             }
             changed.await;
@@ -346,6 +368,12 @@ impl Node {
     pub fn is_idle(&self) -> bool {
         let inner = self.lock();
         inner.current.is_none() && inner.core.running().next().is_none()
+    }
+
+    /// As far as known here, a Run holds this node.
+    #[must_use]
+    pub fn has_lease(&self) -> bool {
+        self.lock().core.lease().is_some()
     }
 
     /// When the leases of this node end, and for how long they were promised, if anything is executing.
