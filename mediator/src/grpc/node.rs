@@ -88,7 +88,7 @@ impl NodeService for Node {
         let digest = from_wire::digest("sha256", &header.sha256)?;
         let size = from_wire::size("size", header.size)?;
         self.0.fence(&key).await?;
-        let known = self.0.records.has_blob(&key.run, &digest).await.map_err(Error::from)?;
+        let known = self.0.records.has_blob(&key.run, size, &digest).await.map_err(Error::from)?;
         if !known {
             self.receive(&key, &digest, size, parts).await?;
         }
