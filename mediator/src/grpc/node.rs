@@ -62,12 +62,10 @@ impl NodeService for Node {
         while let Some(chunk) = chunks.message().await? {
             let key = match named.take() {
                 Some(key) => key,
-                None => {
-                    let key = from_wire::attempt(chunk.attempt.as_ref(), &who)?;
-                    self.0.fence(&key).await?;
-                    key
-                }
+                None => from_wire::attempt(chunk.attempt.as_ref(), &who)?,
             };
+            // A stream can outlive the lease that it was opened under.
+            self.0.fence(&key).await?;
             let offset = from_wire::size("offset", chunk.offset)?;
             stored = self.0.append_log(&key, offset, chunk.data).await?;
             named = Some(key);
@@ -90,7 +88,7 @@ impl NodeService for Node {
         let digest = from_wire::digest("sha256", &header.sha256)?;
         let size = from_wire::size("size", header.size)?;
         self.0.fence(&key).await?;
-        let known = self.0.records.has_blob(&key.run, &digest).await.map_err(Error::from)?;
+        let known = self.0.records.has_blob(&key.run, size, &digest).await.map_err(Error::from)?;
         if !known {
             self.receive(&key, &digest, size, parts).await?;
         }

@@ -72,10 +72,18 @@ impl RecordStore {
     /// Whether a Run, open or sealed, has this file.
     ///
     /// # Errors
-    /// [`RecordError::Io`].
-    pub async fn has_blob(&self, run: &RunId, digest: &Digest) -> Result<bool, RecordError> {
-        let (run, digest) = (run.clone(), *digest);
-        self.blocking(move |inner| Ok(inner.layout.find_blob(&run, &digest)?.is_some())).await
+    /// [`RecordError::Checksum`] where it has one of another size; [`RecordError::Io`].
+    pub async fn has_blob(&self, run: &RunId, expected_size: u64, expected: &Digest) -> Result<bool, RecordError> {
+        let (run, expected) = (run.clone(), *expected);
+        self.blocking(move |inner| {
+            let Some((path, file)) = inner.layout.find_blob(&run, &expected)? else { return Ok(false) };
+            let size = file.metadata().map_err(RecordError::io("read", &path))?.len();
+            if size != expected_size {
+                return Err(RecordError::Checksum { expected, expected_size, actual: expected, size });
+            }
+            Ok(true)
+        })
+        .await
     }
 
     /// Opens a file of a Run, open or sealed.

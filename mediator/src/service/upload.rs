@@ -32,6 +32,7 @@ impl AttemptKey {
             seq: self.seq,
             attempt: self.attempt,
             node: self.who.node.clone(),
+            instance: self.who.instance.clone(),
             nonce: self.nonce,
         }
     }

@@ -1,6 +1,6 @@
 //! Rows of `artifacts`, and the fence that every write of a node passes.
 
-use shared::{NodeId, Nonce, RunId, Seq};
+use shared::{InstanceId, NodeId, Nonce, RunId, Seq};
 
 use super::{
     error::StoreError,
@@ -19,6 +19,8 @@ pub struct Fence {
     pub attempt: u32,
     /// The node.
     pub node: NodeId,
+    /// Its process life: the one that claimed the attempt, or took it over from a spool.
+    pub instance: InstanceId,
     /// The permit.
     pub nonce: Nonce,
 }
@@ -43,8 +45,8 @@ pub(super) const OF_RUN: Query = Query::both(
     "SELECT seq, attempt, name, sha256, size FROM artifacts WHERE run_id = $1 ORDER BY seq, attempt, name",
 );
 
-/// The present lease has this nonce and holds, and this very attempt was claimed under it. $1 to $5 are the
-/// fence, `NOW` the authority's clock.
+/// The present lease has this nonce and holds, and this very attempt was claimed under it by this instance. $1 to
+/// $6 are the fence, `$now` the authority's clock.
 macro_rules! fenced {
     ($now:literal) => {
         concat!(
@@ -52,17 +54,17 @@ macro_rules! fenced {
             "AND l.not_after > ",
             $now,
             ") AND EXISTS (SELECT 1 FROM attempts a WHERE a.run_id = $1 AND a.seq = $2 AND a.attempt = $3 ",
-            "AND a.node_id = $4 AND a.nonce = $5"
+            "AND a.node_id = $4 AND a.nonce = $5 AND a.instance = $6"
         )
     };
 }
 
-/// $6 is now, where the mediator's clock is the authority (SQLite); PostgreSQL asks its own.
+/// $7 is now, where the mediator's clock is the authority (SQLite); PostgreSQL asks its own.
 pub(super) const HOLDS: Query = Query::each(
     "leases.holds",
-    concat!("SELECT 1 AS n WHERE ", fenced!("$6"), ")"),
+    concat!("SELECT 1 AS n WHERE ", fenced!("$7"), ")"),
     concat!(
-        "SELECT 1 AS n WHERE $6::BIGINT IS NOT NULL AND ",
+        "SELECT 1 AS n WHERE $7::BIGINT IS NOT NULL AND ",
         fenced!("CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)"),
         ")"
     ),
@@ -73,23 +75,23 @@ macro_rules! put {
     ($before:literal, $now:literal) => {
         concat!(
             "INSERT INTO artifacts (run_id, seq, attempt, name, sha256, size) ",
-            "SELECT $1, $2, $3, $7, $8, $9 WHERE ",
+            "SELECT $1, $2, $3, $8, $9, $10 WHERE ",
             $before,
             fenced!($now),
             " AND (a.answer IS NULL OR EXISTS (SELECT 1 FROM artifacts f WHERE f.run_id = $1 AND f.seq = $2 ",
-            "AND f.attempt = $3 AND f.name = $7 AND f.sha256 = $8))) ",
+            "AND f.attempt = $3 AND f.name = $8 AND f.sha256 = $9))) ",
             "ON CONFLICT (run_id, seq, attempt, name) DO UPDATE SET sha256 = excluded.sha256, size = excluded.size"
         )
     };
 }
 pub(super) const PUT: Query = Query::each(
     "artifacts.put",
-    put!("", "$6"),
-    put!("$6::BIGINT IS NOT NULL AND ", "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)"),
+    put!("", "$7"),
+    put!("$7::BIGINT IS NOT NULL AND ", "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)"),
 );
 
 impl Fence {
-    /// $1 to $6.
+    /// $1 to $7.
     pub(super) fn values(&self, now: shared::Timestamp) -> Vec<Value> {
         vec![
             Value::show(&self.run),
@@ -97,6 +99,7 @@ impl Fence {
             Value::int(self.attempt),
             Value::show(&self.node),
             Value::text(self.nonce.reveal()),
+            Value::show(&self.instance),
             Value::at(now),
         ]
     }

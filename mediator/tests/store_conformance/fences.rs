@@ -33,7 +33,8 @@ async fn claimed(bed: &Bed) -> (Fleet, Fence) {
     let (nonce, not_after) = (Nonce::from_bits(7), now + Duration::from_secs(60));
     let lease = Lease { node: id.clone(), run: row.id.clone(), nonce, granted_at: now, not_after };
     fleet.load_lease(&id, Some(lease));
-    let fence = Fence { run: row.id.clone(), seq: 0, attempt: 1, node: id, nonce };
+    let fence =
+        Fence { run: row.id.clone(), seq: 0, attempt: 1, node: id, instance: InstanceId::new("i1").unwrap(), nonce };
     fleet.runs.insert(row.id.clone(), row);
     write_all(bed, &mut fleet).await;
     (fleet, fence)
@@ -63,6 +64,7 @@ async fn artifacts_pass_under_the_lease(bed: Bed) {
     for wrong in [
         Fence { nonce: Nonce::from_bits(8), ..fence.clone() },
         Fence { node: NodeId::new("m").unwrap(), ..fence.clone() },
+        Fence { instance: InstanceId::new("i2").unwrap(), ..fence.clone() },
         Fence { run: RunId::new("q").unwrap(), ..fence.clone() },
         Fence { seq: 1, ..fence.clone() },
         Fence { attempt: 2, ..fence.clone() },

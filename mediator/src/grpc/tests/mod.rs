@@ -4,6 +4,7 @@ mod door;
 mod pages;
 mod secrets;
 mod streams;
+mod uploads;
 
 use std::net::SocketAddr;
 

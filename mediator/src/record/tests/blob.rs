@@ -13,7 +13,7 @@ async fn what_was_written_is_read_back() {
     let room = Room::new();
     let bytes: Vec<u8> = (0..300_000u32).map(|n| n as u8).collect();
     let digest = room.put(&bytes).await;
-    assert!(room.store.has_blob(&room.run, &digest).await.unwrap());
+    assert!(room.store.has_blob(&room.run, 300_000, &digest).await.unwrap());
     let mut blob = room.store.open_blob(&room.run, &digest).await.unwrap();
     let mut read = Vec::new();
     blob.file.read_to_end(&mut read).await.unwrap();
@@ -31,8 +31,8 @@ async fn a_mismatch_of_hash_or_size_leaves_nothing() {
         writer.write(b"abc".to_vec()).await.unwrap();
         let refused = writer.finish(size, &digest).await.unwrap_err();
         assert!(matches!(refused, RecordError::Checksum { .. }), "{refused}");
-        assert!(!room.store.has_blob(&room.run, &digest).await.unwrap());
-        assert!(!room.store.has_blob(&room.run, &Digest::of(b"abc")).await.unwrap());
+        assert!(!room.store.has_blob(&room.run, size, &digest).await.unwrap());
+        assert!(!room.store.has_blob(&room.run, 3, &Digest::of(b"abc")).await.unwrap());
     }
     assert_eq!(left_in_tmp(&room), 0);
 }
