@@ -1,6 +1,8 @@
 //! Messages that are lost, late or never come, between an agent and its mediator.
 
-use tests::{Agent, AgentOptions, Engine, Flow, Mediator, Proxy, Which, mediator::step_of, on_both_engines, wait_until};
+use tests::{
+    Agent, AgentOptions, Engine, Flow, Mediator, Proxy, Which, mediator::step_of, on_both_engines, wait_until,
+};
 
 use crate::gate::{Gate, on_builder, quick, waiting};
 

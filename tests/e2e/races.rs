@@ -5,7 +5,11 @@ use std::{
     time::Duration,
 };
 
-use tests::{Agent, Client, Engine, Mediator, mediator::{signal, step_of}, on_both_engines, wait_until};
+use tests::{
+    Agent, Client, Engine, Mediator,
+    mediator::{signal, step_of},
+    on_both_engines, wait_until,
+};
 
 use crate::gate::{Gate, on_builder, quick, waiting};
 
@@ -36,7 +40,12 @@ fn under_a_flood(mediator: &Mediator, prefix: &str, meanwhile: impl FnOnce(&Atom
 }
 
 fn ended(mediator: &Mediator) -> usize {
-    mediator.json(&["runs", "--limit", "1000"])["runs"].as_array().unwrap().iter().filter(|run| run["state"] != "QUEUED").count()
+    mediator.json(&["runs", "--limit", "1000"])["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|run| run["state"] != "QUEUED")
+        .count()
 }
 
 on_both_engines! {

@@ -14,7 +14,8 @@ fn one_of(shape: usize, id: &str) -> String {
     )
 }
 
-const ALL: &str = "[[capability]]\nname = \"build\"\n[[capability]]\nname = \"test\"\n[[capability]]\nname = \"judge\"\n";
+const ALL: &str =
+    "[[capability]]\nname = \"build\"\n[[capability]]\nname = \"test\"\n[[capability]]\nname = \"judge\"\n";
 
 on_both_engines! {
     // B18: a long line of several shapes holds up neither adverts nor claims, and one row that cannot be read

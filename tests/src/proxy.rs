@@ -9,7 +9,7 @@ use std::{
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     thread,
     time::Duration,
@@ -169,11 +169,8 @@ impl State {
 
     /// Copies one direction until either side has closed.
     fn pump(&self, connection: &Connection, reply: bool) {
-        let (mut from, mut to) = if reply {
-            (&connection.server, &connection.client)
-        } else {
-            (&connection.client, &connection.server)
-        };
+        let (mut from, mut to) =
+            if reply { (&connection.server, &connection.client) } else { (&connection.client, &connection.server) };
         let (mut held, mut seen, mut chunk) = (Vec::new(), Vec::new(), [0; 16 << 10]);
         loop {
             match from.read(&mut chunk) {
