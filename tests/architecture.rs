@@ -74,10 +74,14 @@ fn each_library_stays_in_its_room() {
     only_in("mediator/src", "axum::", &["mediator/src/http/", "mediator/src/grpc/mod.rs"]);
     only_in("mediator/src", "proto::", &["mediator/src/grpc/", "mediator/src/cli/"]);
     only_in("mediator/src", "clap::", &["mediator/src/cli/", "mediator/src/main.rs"]);
+    only_in("enode/src", "tonic", &["enode/src/session/", "enode/src/heartbeat.rs", "enode/src/cli/"]);
 }
 
 #[test]
 fn edges_call_services_and_the_two_programs_do_not_know_each_other() {
+    // What pages show of the store they get from the use case that reads it.
+    only_in("mediator/src/grpc", "crate::store", &[]);
+    only_in("mediator/src/http", "crate::store", &[]);
     only_in("mediator/src/grpc", "begin_fleet", &[]);
     only_in("mediator/src/http", "begin_fleet", &[]);
     only_in("mediator/src", "begin_fleet", &["mediator/src/store/", "mediator/src/writer.rs"]);
@@ -87,7 +91,9 @@ fn edges_call_services_and_the_two_programs_do_not_know_each_other() {
 
 #[test]
 fn only_app_spawns_tasks_that_outlive_a_call() {
-    only_in("mediator/src", "tokio::spawn(", &["mediator/src/app.rs", "mediator/src/tls.rs", "mediator/src/cli/"]);
+    only_in("mediator/src", "tokio::spawn(", &["mediator/src/app.rs", "mediator/src/cli/"]);
+    // `local.rs` answers each question on the owner's socket by itself: a reader that hangs must not stop the next.
+    only_in("enode/src", "tokio::spawn(", &["enode/src/app.rs", "enode/src/local.rs"]);
 }
 
 #[test]
@@ -100,8 +106,10 @@ fn files_stay_small() {
     lengths.sort();
     let long: Vec<_> = lengths.iter().filter(|(lines, _)| *lines > 600).collect();
     assert!(long.is_empty(), "above 600 lines: {long:?}");
+    // Tests repeat themselves on purpose, and are read one case at a time.
+    lengths.retain(|(_, name)| !name.contains("tests"));
     let median = lengths[lengths.len() / 2].0;
-    assert!(median <= 160, "the median file has {median} lines");
+    assert!(median <= 140, "the median file has {median} lines");
 }
 
 #[test]

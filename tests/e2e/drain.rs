@@ -75,7 +75,7 @@ on_both_engines! {
     }
 
     // A33, A36: an idle lease on an at-boundary node is closed at once, also while another node works.
-    fn a33_an_idle_lease_is_given_back_at_once(engine: Engine) {
+    fn a33_a36_an_idle_lease_is_given_back_at_once(engine: Engine) {
         let (mediator, agent, gate) = started(engine);
         let _other = Agent::start(&mediator, "n2");
         let contract = format!(

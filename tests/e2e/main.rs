@@ -2,9 +2,15 @@
 
 mod access;
 mod bad_input;
+mod closing;
 mod drain;
 mod gate;
+mod lost;
 mod observe;
+mod races;
+mod ready;
 mod restart;
+mod scale;
+mod storage;
 mod wakes;
 mod work;

@@ -5,8 +5,8 @@ use tests::{Agent, AgentOptions, Engine, Mediator, mediator::step_of, on_both_en
 use crate::gate::{Gate, on_builder, quick, waiting};
 
 on_both_engines! {
-    // B12, B14: no Run lost, no lease dropped.
-    fn b12_a_killed_mediator_loses_nothing(engine: Engine) {
+    // B12, C10: no Run lost, no attempt counted, no lease dropped.
+    fn b12_c10_a_killed_mediator_loses_nothing(engine: Engine) {
         let mut mediator = Mediator::start(engine);
         let _one = Agent::start(&mediator, "n1");
         let _two = Agent::start(&mediator, "n2");

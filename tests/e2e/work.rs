@@ -133,7 +133,7 @@ on_both_engines! {
         assert!(step["message"].as_str().unwrap().contains("no-such-program-here"), "{step}");
     }
 
-    fn a_cancelled_run_stops_its_process(engine: Engine) {
+    fn c13_a_cancelled_run_stops_its_process(engine: Engine) {
         let mediator = Mediator::start(engine);
         let agent = Agent::start(&mediator, "n1");
         let gate = Gate::new();

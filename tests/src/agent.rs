@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use crate::mediator::{Mediator, Ran, binary, run, signal, write_atomically};
 
 /// How an agent is set up.
+#[derive(Debug, Clone)]
 pub struct AgentOptions<'a> {
     /// Its name, which is its node's id when it has one slot.
     pub name: &'a str,
@@ -23,6 +24,8 @@ pub struct AgentOptions<'a> {
     pub extra: &'a str,
     /// Where the mediator is; the mediator's own address when `None`.
     pub mediator: Option<String>,
+    /// Its state folder; one in its home when `None`.
+    pub state_dir: Option<PathBuf>,
 }
 
 impl<'a> AgentOptions<'a> {
@@ -35,6 +38,7 @@ impl<'a> AgentOptions<'a> {
             capabilities: "[[capability]]\nname = \"build\"\nattrs = { os = \"linux\" }\n",
             extra: "",
             mediator: None,
+            state_dir: None,
         }
     }
 }
@@ -86,10 +90,11 @@ impl Agent {
         std::fs::write(home.path().join("token"), token).expect("write the token");
         let config = format!(
             "name = \"{name}\"\nlabel = \"test machine {name}\"\nmediator = [\"{url}\"]\ntoken_file = \"{home}/token\"\n\
-             state_dir = \"{home}/state\"\nslots = {slots}\ngrace = \"1s\"\n{extra}\n{capabilities}",
+             state_dir = \"{state}\"\nslots = {slots}\ngrace = \"1s\"\n{extra}\n{capabilities}",
             name = options.name,
             url = options.mediator.clone().unwrap_or_else(|| mediator.url()),
             home = home.path().display(),
+            state = options.state_dir.clone().unwrap_or_else(|| home.path().join("state")).display(),
             slots = options.slots,
             extra = options.extra,
             capabilities = options.capabilities,

@@ -4,12 +4,17 @@
 //! Tests wait on predicates with a limit ([`wait`]), never for a time.
 
 pub mod agent;
+pub mod client;
 pub mod mediator;
 pub mod postgres;
+pub mod proxy;
+pub mod sqlite;
 pub mod wait;
 
 pub use agent::{Agent, AgentOptions};
+pub use client::Client;
 pub use mediator::{Engine, Mediator, Ran};
+pub use proxy::{Flow, Proxy, Which};
 pub use wait::{LIMIT, wait_for, wait_until};
 
 /// Expands each test to one on SQLite and one on PostgreSQL.

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use crate::{
     postgres::Database,
+    sqlite::Sqlite,
     wait::{wait_for, wait_until},
 };
 
@@ -81,10 +82,12 @@ pub struct Mediator {
     /// `127.0.0.1:PORT`
     pub address: String,
     database: String,
-    // Held so that it lives as long as the mediator that uses it.
-    _postgres: Option<Database>,
+    // Lives as long as the mediator that uses it.
+    postgres: Option<Database>,
     extra: Vec<(String, String)>,
     child: Option<Child>,
+    // What the sweep had to promote in lives that have ended.
+    swept: u64,
 }
 
 impl Mediator {
@@ -109,7 +112,7 @@ impl Mediator {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port").port();
         let extra = extra.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let mut mediator =
-            Self { home, address: format!("127.0.0.1:{port}"), database, _postgres: postgres, extra, child: None };
+            Self { home, address: format!("127.0.0.1:{port}"), database, postgres, extra, child: None, swept: 0 };
         mediator.restart();
         mediator
     }
@@ -143,8 +146,14 @@ impl Mediator {
         });
     }
 
-    /// kill -9.
+    /// kill -9, after a look at what the sweep had to do.
     pub fn kill(&mut self) {
+        self.remember_sweeps();
+        self.kill_at_once();
+    }
+
+    /// kill -9 with no call before it.
+    pub fn kill_at_once(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("kill the mediator");
             child.wait().expect("wait for the mediator");
@@ -153,6 +162,7 @@ impl Mediator {
 
     /// SIGTERM, and waits for its end. Returns its exit code.
     pub fn stop(&mut self) -> i32 {
+        self.remember_sweeps();
         let mut child = self.child.take().expect("a running mediator");
         signal(child.id(), "TERM");
         child.wait().expect("wait for the mediator").code().unwrap_or(-1)
@@ -191,6 +201,8 @@ impl Mediator {
             .env("MEDIATOR_DATABASE", &self.database)
             .env("MEDIATOR_LEASE__RENEW", "500ms")
             .env("MEDIATOR_REAP_INTERVAL", "200ms")
+            // So often that a test in which a wake point does nothing is seen to need it.
+            .env("MEDIATOR_SWEEP_INTERVAL", "200ms")
             .env("MEDIATOR_URL", self.url())
             .envs(self.extra.iter().map(|(key, value)| (key, value)));
         command
@@ -307,18 +319,41 @@ impl Mediator {
         body.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap_or(0)
     }
 
-    /// Ends a test: whatever happened, the sweep must have found nothing to do.
+    fn remember_sweeps(&mut self) {
+        if self.child.is_some() {
+            self.swept += self.promotions("Sweep");
+        }
+    }
+
+    /// Whatever happened, the sweep must have found nothing to do. Asked at the end of every test.
     pub fn assert_no_wake_was_missed(&self) {
-        assert_eq!(self.promotions("Sweep"), 0, "the sweep had to promote a run");
+        assert_eq!(self.swept + self.promotions("Sweep"), 0, "the sweep had to promote a run");
+    }
+
+    /// Runs a statement in its database, whether it runs or not; one row a line, columns separated by `|`.
+    pub fn sql(&self, text: &str) -> String {
+        match &self.postgres {
+            Some(database) => database.sql(text).unwrap_or_else(|error| panic!("{error:#}")),
+            None => Sqlite::open(&self.database_file()).sql(text),
+        }
+    }
+
+    /// The file of its SQLite database.
+    #[must_use]
+    pub fn database_file(&self) -> PathBuf {
+        self.home.path().join("mediator.db")
     }
 }
 
 impl Drop for Mediator {
     fn drop(&mut self) {
-        self.kill();
         if std::thread::panicking() {
+            self.kill_at_once();
             eprintln!("--- mediator log ---\n{}", self.log());
+            return;
         }
+        self.kill();
+        assert_eq!(self.swept, 0, "the sweep had to promote a run: a wake point was missed\n{}", self.log());
     }
 }
 
