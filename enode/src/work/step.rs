@@ -201,7 +201,7 @@ async fn run(
     node.group(None);
     if !dead {
         tracing::error!(node = %node.id, group = group.as_raw_pid(), "a killed process does not end");
-        node.lingering(true);
+        node.stuck(Some(stuck_text(group, stuck)));
         *lingering = Some(Lingering { process: Some(process), group });
         return (ended, None);
     }
@@ -210,10 +210,14 @@ async fn run(
         bench.groups.clear();
     } else {
         tracing::error!(node = %node.id, group = group.as_raw_pid(), "a killed process group does not go");
-        node.lingering(true);
+        node.stuck(Some(stuck_text(group, stuck)));
         *lingering = Some(Lingering { process: None, group });
     }
     (ended, status)
+}
+
+fn stuck_text(group: Pid, within: shared::Duration) -> String {
+    format!("process group {} did not go within {within} of SIGKILL", group.as_raw_pid())
 }
 
 fn outcome(step: &WorkStep, ended: Ended, status: Option<std::process::ExitStatus>) -> Option<Outcome> {
