@@ -137,7 +137,12 @@ async fn attempt(
     let log = LogFile::create(&path).await.map_err(|e| {
         Some(failed(FailReason::CouldNotStart, format!("cannot write its log {}: {e}", path.display())))
     })?;
+    // Before the program is there: an agent that is killed between the two must find it again.
+    if let Err(e) = bench.groups.intend(&step.key.run, &room.out) {
+        tracing::error!(step = %step.key, error = %e, "cannot note that a process group is about to start");
+    }
     let (process, pipe) = process::start(&program, &room.run).map_err(|e| {
+        bench.groups.clear();
         bench.spool.remove(&step.key);
         Some(failed(FailReason::CouldNotStart, e))
     })?;
