@@ -43,7 +43,6 @@ const SLOW_POLICY_HOLDS: Duration = Duration::from_secs(5);
 /// The running thread.
 #[derive(Debug)]
 pub struct Heartbeat {
-    thread: thread::JoinHandle<()>,
     ended: oneshot::Receiver<()>,
 }
 
@@ -60,24 +59,18 @@ impl Heartbeat {
         };
         let (config, agent, policy) = (config.clone(), agent.clone(), policy.clone());
         let (on_end, ended) = oneshot::channel();
-        let thread = thread::Builder::new().name("heartbeat".to_owned()).spawn(move || {
+        thread::Builder::new().name("heartbeat".to_owned()).spawn(move || {
             let beat = Beat { config, agent, policy, slow: Rc::default(), link };
             tokio::task::LocalSet::new().block_on(&runtime, beat.run());
             drop(on_end);
         })?;
-        Ok(Self { thread, ended })
+        Ok(Self { ended })
     }
 
     /// Waits for the end of the thread.
     pub async fn ended(&mut self) {
         // It is never sent: the end of the sender is the message.
         drop((&mut self.ended).await);
-    }
-
-    /// Whether the thread broke down. Call after [`Heartbeat::ended`].
-    #[must_use]
-    pub fn broke_down(self) -> bool {
-        self.thread.join().is_err()
     }
 }
 
