@@ -157,7 +157,13 @@ async fn stop(config: &Config, agent: &AgentState, stops: &mut impl Stops) {
     let urgent = tokio::select! {
         biased;
         () = quiet => None,
-        () = stops.next() => Some(Duration::default()),
+        () = stops.next() => {
+            if agent.nodes().iter().all(|node| node.is_idle()) {
+                tracing::warn!("told again: what is not acknowledged stays spooled until the next start");
+                return;
+            }
+            Some(Duration::default())
+        }
         () = tokio::time::sleep(config.stop_timeout.std()) => Some(config.grace),
     };
     if let Some(grace) = urgent {

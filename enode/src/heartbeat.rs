@@ -43,7 +43,6 @@ const SLOW_POLICY_HOLDS: Duration = Duration::from_secs(5);
 /// The running thread.
 #[derive(Debug)]
 pub struct Heartbeat {
-    thread: thread::JoinHandle<()>,
     ended: oneshot::Receiver<()>,
 }
 
@@ -60,24 +59,18 @@ impl Heartbeat {
         };
         let (config, agent, policy) = (config.clone(), agent.clone(), policy.clone());
         let (on_end, ended) = oneshot::channel();
-        let thread = thread::Builder::new().name("heartbeat".to_owned()).spawn(move || {
+        thread::Builder::new().name("heartbeat".to_owned()).spawn(move || {
             let beat = Beat { config, agent, policy, slow: Rc::default(), link };
             tokio::task::LocalSet::new().block_on(&runtime, beat.run());
             drop(on_end);
         })?;
-        Ok(Self { thread, ended })
+        Ok(Self { ended })
     }
 
     /// Waits for the end of the thread.
     pub async fn ended(&mut self) {
         // It is never sent: the end of the sender is the message.
         drop((&mut self.ended).await);
-    }
-
-    /// Whether the thread broke down. Call after [`Heartbeat::ended`].
-    #[must_use]
-    pub fn broke_down(self) -> bool {
-        self.thread.join().is_err()
     }
 }
 
@@ -171,7 +164,7 @@ impl Beat {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             ..v1::AdvertiseRequest::default()
         };
-        let policy = self.read_policy();
+        let policy = self.read_policy().await;
         let sent = clock::boot_time();
         let Some(mark) = node.advert(&mut advert, &policy) else { return Err(Failure::Idle) };
         let answer = self.link.advertise(advert, ANSWER_WITHIN).await;
@@ -190,18 +183,18 @@ impl Beat {
         }
     }
 
-    /// The owner's word of now. A file system that hangs must not hold up the renewals of every node in turn:
-    /// what it cost one node its time is told to the others as well.
-    fn read_policy(&self) -> Policy {
-        let mut slow = self.slow.borrow_mut();
+    /// The owner's word of now. A file system that hangs must not hold up every renewal: what it cost one advert
+    /// its time is told in the next ones as well.
+    async fn read_policy(&self) -> Policy {
         let asked = clock::boot_time();
-        if let Some((_, policy)) = slow.as_ref().filter(|(until, _)| *until > asked) {
+        if let Some((_, policy)) = self.slow.borrow().as_ref().filter(|(until, _)| *until > asked) {
             return policy.clone();
         }
-        let policy = self.policy.read();
+        // Not blocking: the watch over the leases shares this thread.
+        let policy = self.policy.look().await;
         let answered = clock::boot_time();
         let hung = asked.until(answered) >= SLOW_POLICY;
-        *slow = hung.then(|| (answered.plus(SLOW_POLICY_HOLDS), policy.clone()));
+        *self.slow.borrow_mut() = hung.then(|| (answered.plus(SLOW_POLICY_HOLDS), policy.clone()));
         policy
     }
 

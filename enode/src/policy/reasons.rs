@@ -14,8 +14,6 @@ pub enum Source {
     Owner,
     /// Too little room in `state_dir`.
     Disk,
-    /// Steps that fail at once, one after another.
-    Quarantine,
     /// A process group that does not go.
     Stuck,
 }
@@ -25,7 +23,6 @@ impl Source {
         match self {
             Self::Owner => "owner",
             Self::Disk => "disk",
-            Self::Quarantine => "quarantine",
             Self::Stuck => "stuck",
         }
     }

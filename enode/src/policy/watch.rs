@@ -64,6 +64,8 @@ struct Shared {
     min_free: Option<u64>,
     gate: Mutex<Gate>,
     bell: Condvar,
+    /// The newest request that was answered, for readers that must not block.
+    answered: watch::Sender<u64>,
     published: watch::Sender<Published>,
 }
 
@@ -94,6 +96,7 @@ impl PolicyFile {
             min_free: config.min_free,
             gate: Mutex::default(),
             bell: Condvar::new(),
+            answered: watch::Sender::new(0),
             published: watch::Sender::new(Published::default()),
         });
         let looker = Arc::clone(&shared);
@@ -110,11 +113,24 @@ impl PolicyFile {
         Ok(this)
     }
 
-    /// Reads the file now. Blocks for at most two seconds: when the file system does not answer, the answer is
-    /// the stronger of `graceful` and the last one.
-    pub fn read(&self) -> Policy {
+    /// Reads the file now. Waits for at most two seconds, and other tasks of the thread go on meanwhile: when the
+    /// file system does not answer, the answer is the stronger of `graceful` and the last one.
+    pub async fn look(&self) -> Policy {
         let shared = &self.handle.shared;
-        if shared.look_now() {
+        let mut answered = shared.answered.subscribe();
+        let mine = shared.ring();
+        let looked = tokio::time::timeout(PATIENCE, answered.wait_for(|answered| *answered >= mine)).await;
+        self.policy_after(matches!(looked, Ok(Ok(_))))
+    }
+
+    /// The same for callers that may block.
+    pub fn read(&self) -> Policy {
+        self.policy_after(self.handle.shared.look_now())
+    }
+
+    fn policy_after(&self, looked: bool) -> Policy {
+        let shared = &self.handle.shared;
+        if looked {
             return shared.published.borrow().policy.clone();
         }
         let mut policy = shared.published.borrow().policy.clone();
@@ -150,10 +166,12 @@ impl Shared {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for a look without waiting.
-    fn ring(&self) {
-        self.gate().wanted += 1;
+    /// Asks for a look without waiting. Returns the number of the request.
+    fn ring(&self) -> u64 {
+        let mut gate = self.gate();
+        gate.wanted += 1;
         self.bell.notify_all();
+        gate.wanted
     }
 
     /// Waits for a look that begins after this call. False: it did not come in time.
@@ -197,6 +215,7 @@ impl Shared {
             self.publish(policy);
             self.gate().done = ticket;
             self.bell.notify_all();
+            self.answered.send_replace(ticket);
         }
     }
 
@@ -232,9 +251,33 @@ fn watch_folder(shared: &Arc<Shared>) -> notify::Result<notify::RecommendedWatch
             Err(_) => true,
         };
         if ours {
-            ringer.ring();
+            let _request = ringer.ring();
         }
     })?;
     watcher.watch(&folder, RecursiveMode::NonRecursive)?;
     Ok(watcher)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_look_that_is_not_answered_holds_up_nothing_else_and_lends_nothing() {
+        let state = tempfile::tempdir().unwrap();
+        let config = Config::with_defaults("yard", state.path());
+        let policy = PolicyFile::start(&config).unwrap();
+        assert_eq!(policy.look().await.drain, Drain::None);
+        // As with a file system that hangs: nobody looks any more.
+        policy.handle.shared.gate().closed = true;
+        policy.handle.shared.bell.notify_all();
+        tokio::select! {
+            biased;
+            policy = policy.look() => panic!("it held up everything else: {policy:?}"),
+            () = tokio::time::sleep(Duration::from_millis(100)) => {}
+        }
+        let held = policy.look().await;
+        assert_eq!(held.drain, Drain::Graceful);
+        assert!(held.error.contains("did not answer"), "{held:?}");
+    }
 }

@@ -1,12 +1,9 @@
-//! The connection to the mediators: one at a time, the next one when it fails.
+//! The connection to the mediator.
 //!
 //! The only file that knows tonic's client. Everything outside sees messages, and failures sorted by what
 //! they mean. The heartbeat has a link of its own, so that bulk data never stands before a renewal.
 
-use std::{
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Duration as StdDuration,
-};
+use std::time::Duration as StdDuration;
 
 use proto::v1::{self, node_service_client::NodeServiceClient};
 use tonic::{
@@ -16,7 +13,7 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
-use super::retry::{CallError, Kind};
+use super::retry::CallError;
 use crate::config::Config;
 
 type Client = NodeServiceClient<InterceptedService<Channel, Bearer>>;
@@ -69,11 +66,11 @@ impl Interceptor for Bearer {
     }
 }
 
-/// A link to whichever mediator answers.
+/// A link to the mediator.
 #[derive(Debug)]
 pub struct Link {
-    clients: Vec<(String, Client)>,
-    at: AtomicUsize,
+    url: String,
+    client: Client,
 }
 
 impl Link {
@@ -112,30 +109,25 @@ impl Link {
                 endpoint = endpoint.tls_config(ClientTlsConfig::new().ca_certificate(authority)).map_err(address)?;
             }
             let client = NodeServiceClient::with_interceptor(endpoint.connect_lazy(), Bearer(token.clone()));
-            Ok((url.clone(), client))
+            Ok::<_, LinkError>(client)
         };
-        let clients: Vec<_> = config.mediator.iter().map(client).collect::<Result<_, LinkError>>()?;
-        if clients.is_empty() { Err(LinkError::NoMediator) } else { Ok(Self { clients, at: AtomicUsize::new(0) }) }
+        let url = config.mediator.first().ok_or(LinkError::NoMediator)?;
+        Ok(Self { url: url.clone(), client: client(url)? })
     }
 
-    /// The mediator in use.
+    /// Its address.
     #[must_use]
     pub fn mediator(&self) -> &str {
-        &self.current().0
+        &self.url
     }
 
-    fn current(&self) -> &(String, Client) {
-        &self.clients[self.at.load(Ordering::Relaxed) % self.clients.len()]
-    }
-
-    /// Runs one call; when the mediator in use does not answer, the next call goes to the next one.
+    /// Runs one call.
     async fn call<T>(
         &self,
         within: Option<StdDuration>,
         call: impl AsyncFnOnce(Client) -> Result<tonic::Response<T>, tonic::Status>,
     ) -> Result<T, CallError> {
-        let at = self.at.load(Ordering::Relaxed);
-        let call = call(self.clients[at % self.clients.len()].1.clone());
+        let call = call(self.client.clone());
         let answer = match within {
             None => call.await.map_err(CallError::from),
             Some(within) => match tokio::time::timeout(within, call).await {
@@ -143,11 +135,6 @@ impl Link {
                 Err(_) => Err(CallError::retry(format!("no answer within {} s", within.as_secs()))),
             },
         };
-        if answer.as_ref().is_err_and(|e| e.kind == Kind::Retry) {
-            // Lost races are fine: somebody else has moved on already.
-            let _moved =
-                self.at.compare_exchange(at, (at + 1) % self.clients.len(), Ordering::Relaxed, Ordering::Relaxed);
-        }
         answer.map(tonic::Response::into_inner)
     }
 

@@ -80,7 +80,7 @@ pub async fn gone(group: Pid, within: Duration) -> bool {
     true
 }
 
-/// What is noted on disk of a group that runs.
+/// What is noted on disk of a group that runs or is about to. Without a group it is known by the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
     group: i32,
@@ -88,6 +88,9 @@ struct Note {
     started: u64,
     boot: String,
     run_id: RunId,
+    /// `$OUT` of its processes: no other agent gives out the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    out: Option<PathBuf>,
 }
 
 /// Where the running group of one node is noted.
@@ -105,13 +108,23 @@ impl Notes {
         Ok(Self(dir.join(format!("{}.json", folder_name(node)))))
     }
 
+    /// Notes that a group with this `$OUT` is about to start.
+    ///
+    /// # Errors
+    /// As the file system says.
+    pub fn intend(&self, run: &RunId, out: &Path) -> io::Result<()> {
+        let out = Some(out.to_owned());
+        let note = Note { group: 0, started: 0, boot: boot_id(), run_id: run.clone(), out };
+        write_whole(&self.0, &serde_json::to_vec(&note)?)
+    }
+
     /// Notes a group that was just started.
     ///
     /// # Errors
     /// As the file system says.
     pub fn write(&self, group: Pid, run: &RunId) -> io::Result<()> {
         let started = stat(&group.as_raw_pid().to_string()).map_or(0, |stat| stat.started);
-        let note = Note { group: group.as_raw_pid(), started, boot: boot_id(), run_id: run.clone() };
+        let note = Note { group: group.as_raw_pid(), started, boot: boot_id(), run_id: run.clone(), out: None };
         // Not synced: what outlives the machine's power names another boot.
         write_whole(&self.0, &serde_json::to_vec(&note)?)
     }
@@ -133,11 +146,11 @@ impl Notes {
             self.clear();
             return true;
         };
-        let ours = Pid::from_raw(note.group).filter(|group| note.is_ours(*group));
-        if let Some(group) = ours {
-            tracing::warn!(group = note.group, run_id = %note.run_id, "killing a process group that the agent's earlier life left");
+        for group in note.groups() {
+            let number = group.as_raw_pid();
+            tracing::warn!(group = number, run_id = %note.run_id, "killing a process group that the agent's earlier life left");
             if let Err(e) = kill_process_group(group, Signal::KILL) {
-                tracing::warn!(group = note.group, error = %e, "cannot kill it");
+                tracing::warn!(group = number, error = %e, "cannot kill it");
             }
             if !gone(group, within).await {
                 return false;
@@ -149,6 +162,15 @@ impl Notes {
 }
 
 impl Note {
+    /// The groups that are proven to be ours.
+    fn groups(&self) -> Vec<Pid> {
+        match (Pid::from_raw(self.group), &self.out) {
+            (Some(group), _) if self.is_ours(group) => vec![group],
+            (None, Some(out)) if self.boot == boot_id() => started_with(out),
+            _ => Vec::new(),
+        }
+    }
+
     fn is_ours(&self, group: Pid) -> bool {
         if self.boot != boot_id() || !is_alive(group) {
             return false;
@@ -162,9 +184,29 @@ impl Note {
 }
 
 fn runs_for(pid: &str, run: &RunId) -> bool {
-    let wanted = format!("RUN_ID={run}");
+    has_environment(pid, format!("RUN_ID={run}").as_bytes())
+}
+
+fn has_environment(pid: &str, wanted: &[u8]) -> bool {
     fs::read(Path::new("/proc").join(pid).join("environ"))
-        .is_ok_and(|environ| environ.split(|b| *b == 0).any(|it| it == wanted.as_bytes()))
+        .is_ok_and(|environ| environ.split(|b| *b == 0).any(|it| it == wanted))
+}
+
+/// Groups of processes that have this `$OUT`.
+fn started_with(out: &Path) -> Vec<Pid> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let wanted = [b"OUT=", out.as_os_str().as_bytes()].concat();
+    let mut found = std::collections::BTreeSet::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().filter(|name| name.bytes().all(|b| b.is_ascii_digit())) else { continue };
+        if has_environment(pid, &wanted) {
+            found.extend(stat(pid).map(|stat| stat.group));
+        }
+    }
+    // An agent that was itself started by such a program does not end itself.
+    let own = rustix::process::getpgrp();
+    found.into_iter().filter_map(Pid::from_raw).filter(|group| *group != own).collect()
 }
 
 fn boot_id() -> String {

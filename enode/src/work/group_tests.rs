@@ -89,3 +89,23 @@ async fn somebody_elses_group_with_the_same_number_is_spared() {
     assert!(notes.sweep(LONG).await);
     assert!(is_alive(other.group()), "it was another boot");
 }
+
+#[tokio::test]
+async fn what_started_before_it_could_be_noted_is_found_by_its_environment() {
+    let (state, notes, run) = notes();
+    let (ours, theirs) = (state.path().join("ours"), state.path().join("theirs"));
+    let start = |out: &Path| {
+        let mut command = Command::new("/bin/sh");
+        let command =
+            command.args(["-c", "echo; trap '' TERM; sleep 1000 & wait"]).env("RUN_ID", "left").env("OUT", out);
+        let mut child = command.stdout(std::process::Stdio::piped()).process_group(0).spawn().unwrap();
+        // It has its own environment once it says something.
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        Started(child)
+    };
+    let (left, other) = (start(&ours), start(&theirs));
+    notes.intend(&run, &ours).unwrap();
+    assert!(notes.sweep(LONG).await);
+    assert!(!is_alive(left.group()));
+    assert!(is_alive(other.group()), "another agent works for the same Run");
+}

@@ -58,13 +58,29 @@ pub struct Bench {
     pub cancel: CancellationToken,
 }
 
+/// How often an idle worker looks whether a process group that did not go has gone.
+const LOOK_EVERY: shared::Duration = shared::Duration::from_secs(1);
+
 /// Works until the agent ends.
 pub async fn run(bench: Bench, mut jobs: mpsc::UnboundedReceiver<Job>) {
     let mut lingering = Vec::new();
-    while let Some(job) = jobs.recv().await {
+    loop {
+        let job = if lingering.is_empty() {
+            jobs.recv().await
+        } else {
+            // Held back because of them, the node gets no work that would make it look again.
+            match tokio::time::timeout(LOOK_EVERY.std(), jobs.recv()).await {
+                Ok(job) => job,
+                Err(_) => {
+                    wait_for_old(&bench, &mut lingering, shared::Duration::default()).await;
+                    continue;
+                }
+            }
+        };
         match job {
-            Job::Start(step) => start(&bench, &step, &mut lingering).await,
-            Job::End(lease) => end(&bench, lease, &mut lingering).await,
+            Some(Job::Start(step)) => start(&bench, &step, &mut lingering).await,
+            Some(Job::End(lease)) => end(&bench, lease, &mut lingering).await,
+            None => return,
         }
     }
 }
@@ -79,7 +95,7 @@ async fn start(bench: &Bench, step: &WorkStep, lingering: &mut Vec<Lingering>) {
         node.order_stop(Stop { cause: StopCause::Stopped, grace: shared::Duration::default() });
         orders.mark_changed();
     }
-    if !wait_for_old(bench, lingering).await {
+    if !wait_for_old(bench, lingering, bench.config.start_timeout).await {
         let why =
             format!("a process group of an earlier step did not go within {} of SIGKILL", bench.config.start_timeout);
         settle(bench, step, Some((step::not_started(step, FailReason::Stuck, why), None)));
@@ -112,21 +128,21 @@ fn settle(bench: &Bench, step: &WorkStep, result: Option<(Record, Option<LogUplo
     }
 }
 
-async fn wait_for_old(bench: &Bench, lingering: &mut Vec<Lingering>) -> bool {
+async fn wait_for_old(bench: &Bench, lingering: &mut Vec<Lingering>, within: shared::Duration) -> bool {
     while let Some(old) = lingering.last_mut() {
-        if !old.gone(bench.config.start_timeout).await {
+        if !old.gone(within).await {
             return false;
         }
         lingering.pop();
     }
     bench.groups.clear();
-    bench.caller.node.lingering(false);
+    bench.caller.node.stuck(None);
     true
 }
 
 /// Removes the folder of a lease that has ended.
 async fn end(bench: &Bench, lease: LeaseKey, lingering: &mut Vec<Lingering>) {
-    if !wait_for_old(bench, lingering).await {
+    if !wait_for_old(bench, lingering, bench.config.start_timeout).await {
         tracing::error!(node = %bench.caller.node.id, run_id = %lease.0, "its folder is not removed: a process still executes in it");
         return;
     }

@@ -137,7 +137,12 @@ async fn attempt(
     let log = LogFile::create(&path).await.map_err(|e| {
         Some(failed(FailReason::CouldNotStart, format!("cannot write its log {}: {e}", path.display())))
     })?;
+    // Before the program is there: an agent that is killed between the two must find it again.
+    if let Err(e) = bench.groups.intend(&step.key.run, &room.out) {
+        tracing::error!(step = %step.key, error = %e, "cannot note that a process group is about to start");
+    }
     let (process, pipe) = process::start(&program, &room.run).map_err(|e| {
+        bench.groups.clear();
         bench.spool.remove(&step.key);
         Some(failed(FailReason::CouldNotStart, e))
     })?;
@@ -201,7 +206,7 @@ async fn run(
     node.group(None);
     if !dead {
         tracing::error!(node = %node.id, group = group.as_raw_pid(), "a killed process does not end");
-        node.lingering(true);
+        node.stuck(Some(stuck_text(group, stuck)));
         *lingering = Some(Lingering { process: Some(process), group });
         return (ended, None);
     }
@@ -210,10 +215,14 @@ async fn run(
         bench.groups.clear();
     } else {
         tracing::error!(node = %node.id, group = group.as_raw_pid(), "a killed process group does not go");
-        node.lingering(true);
+        node.stuck(Some(stuck_text(group, stuck)));
         *lingering = Some(Lingering { process: None, group });
     }
     (ended, status)
+}
+
+fn stuck_text(group: Pid, within: shared::Duration) -> String {
+    format!("process group {} did not go within {within} of SIGKILL", group.as_raw_pid())
 }
 
 fn outcome(step: &WorkStep, ended: Ended, status: Option<std::process::ExitStatus>) -> Option<Outcome> {

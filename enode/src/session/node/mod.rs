@@ -10,7 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use proto::v1;
 use rustix::process::{Pid, Signal};
-use shared::{Duration, InstanceId, NodeId, Nonce, StepName, StreamId, Timestamp, domain::Policy};
+use shared::{
+    Duration, InstanceId, NodeId, Nonce, StepName, StreamId, Timestamp,
+    domain::{Drain, Policy},
+};
 use tokio::sync::{Notify, mpsc, watch};
 
 pub use self::orders::{Job, Stop, StopCause};
@@ -22,6 +25,7 @@ use super::{
 use crate::{
     clock::{self, BootTime},
     identity::Identity,
+    policy::{Held, Reasons, Source},
 };
 
 /// Which process life speaks for the node, once the mediator has accepted it.
@@ -66,8 +70,8 @@ struct Inner {
     /// The identity is not on disk, and must not be used before it is.
     unnoted: bool,
     current: Option<Current>,
-    /// A process group that was told to go and has not gone.
-    lingering: bool,
+    /// A process group that was killed and has not gone: the node is not lent until it has.
+    stuck: Option<Held>,
     last_advert_at: Option<Timestamp>,
     policy_error: String,
     /// The mediator knows that the agent stops: nothing new is claimed for this node.
@@ -106,7 +110,7 @@ impl Node {
             identity,
             unnoted: false,
             current: None,
-            lingering: false,
+            stuck: None,
             last_advert_at: None,
             policy_error: String::new(),
             told_stopping: false,
@@ -162,7 +166,7 @@ impl Node {
         let mark = Mark { who: self.speaker_of(&inner), rev: inner.core.known_rev(), stopping: advert.stopping };
         advert.node = Some(wire::speaker(&mark.who));
         advert.advert_no = inner.core.next_advert();
-        advert.policy = Some(wire::policy(policy));
+        advert.policy = Some(wire::policy(&inner.policy_over(policy)));
         advert.replaces = inner.identity.replaces.iter().map(ToString::to_string).collect();
         advert.running = inner.core.running().map(wire::step_ref).collect();
         advert.finished = inner.core.finished().map(wire::step_ref).collect();
@@ -309,9 +313,16 @@ impl Node {
         }
     }
 
-    /// A process group would not go, or has gone at last.
-    pub fn lingering(&self, lingering: bool) {
-        self.lock().lingering = lingering;
+    /// A process group does not go, as the text says; or, without one, it has gone at last.
+    pub fn stuck(&self, text: Option<String>) {
+        let held = text.map(|text| Held { drain: Drain::Graceful, text, since: Some(clock::now()) });
+        let mut inner = self.lock();
+        let changed = inner.stuck.is_some() != held.is_some();
+        inner.stuck = held;
+        drop(inner);
+        if changed {
+            self.advert_now.notify_one();
+        }
     }
 
     /// The worker is done with the step; its result, if any, is spooled from here on. False: nobody wants it.
@@ -396,6 +407,17 @@ impl Node {
     }
 }
 
+impl Inner {
+    /// The owner's policy, and this node's own reason not to be lent.
+    fn policy_over(&self, owner: &Policy) -> Policy {
+        let mut reasons = Reasons::default();
+        if let Some(held) = &self.stuck {
+            reasons.hold(Source::Stuck, held.clone());
+        }
+        reasons.over(owner)
+    }
+}
+
 impl Current {
     /// The strongest cause and the shortest grace win.
     fn order(&self, stop: Stop) {
@@ -408,3 +430,7 @@ impl Current {
         });
     }
 }
+
+#[cfg(test)]
+#[path = "node_tests.rs"]
+mod tests;
