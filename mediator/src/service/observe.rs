@@ -1,7 +1,8 @@
 //! What can be seen of the fleet: views of stored rows, each page from one snapshot, with the store's clock.
 //!
 //! A view has no field for a nonce or for the principal of a node or Run, so neither can reach an answer
-//! (invariant I8). Only rows are read here, never a cache; nothing is decided.
+//! (invariant I8). The one exception is who cancelled a Run: the detail of that Run says it, no list and no HTTP
+//! page does. Only rows are read here, never a cache; nothing is decided.
 
 use shared::{
     InstanceId, NodeId, RunId, StepName, Timestamp, WorkId,
@@ -51,6 +52,7 @@ pub struct LeaseView {
 pub struct VerdictView {
     pub cause: &'static str,
     pub node: Option<NodeId>,
+    /// In a Run's detail only.
     pub by: Option<String>,
     pub step: Option<StepName>,
 }
@@ -333,7 +335,8 @@ impl From<RunRow> for RunView {
         Self {
             id: row.run_id,
             state: row.state,
-            verdict: row.verdict.as_ref().map(VerdictView::from),
+            // A list tells that it was cancelled, the detail by whom.
+            verdict: row.verdict.as_ref().map(|verdict| VerdictView { by: None, ..VerdictView::from(verdict) }),
             work_id: row.work_id,
             created_at: row.created_at,
             ended_at: row.ended_at,

@@ -103,7 +103,7 @@ pub struct FleetEvent {
     pub run: Option<RunId>,
     /// On which node.
     pub node: Option<NodeId>,
-    /// Details, as a JSON object. Never a nonce or a principal other than who cancelled.
+    /// Details, as a JSON object. Never a nonce or a principal.
     pub data: serde_json::Value,
 }
 
