@@ -13,8 +13,7 @@ use super::Services;
 pub use crate::store::{EventRow, RunFilter};
 use crate::{
     error::Error,
-    metrics::Counts,
-    store::{ReadTx, RunRow},
+    store::{Counts, ReadTx, RunRow},
 };
 
 /// One node as it is now.
@@ -128,10 +127,6 @@ pub struct Page<T> {
     pub next: Option<String>,
 }
 
-fn count(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
-}
-
 /// Most rows on one page.
 pub const MAX_LIMIT: u32 = 1_000;
 /// Rows on a page when nothing is said.
@@ -232,22 +227,7 @@ impl Services {
     /// [`Error::Store`].
     pub async fn counts(&self) -> Result<Counts, Error> {
         let mut tx = self.store.read().await?;
-        let (fleet, now) = (tx.fleet().await?, tx.now());
-        let mut counts = Counts { queued: count(fleet.queue.len()), ..Counts::default() };
-        for node in fleet.nodes() {
-            *if fleet.lease(&node.id).is_some() {
-                &mut counts.busy
-            } else if !node.is_live(now) {
-                &mut counts.expired
-            } else if node.is_draining() {
-                &mut counts.draining
-            } else {
-                &mut counts.free
-            } += 1;
-        }
-        counts.leases = count(fleet.leases().count());
-        counts.running = count(fleet.leases().map(|lease| &lease.run).collect::<std::collections::BTreeSet<_>>().len());
-        Ok(counts)
+        Ok(tx.counts().await?)
     }
 
     /// The Run row itself, for decisions of the edge (who owns it, which steps have logs).

@@ -27,7 +27,7 @@ impl Services {
     pub async fn dry_run(&self, contract_text: &[u8]) -> Result<Preview, Error> {
         let contract = contract::parse(contract_text)?;
         let mut tx = self.store.read().await?;
-        let fleet = tx.fleet().await?;
+        let fleet = tx.fleet_without_line().await?;
         Ok(match preview(&fleet, &contract.requires, &self.settings, tx.now()) {
             Ok(assigned) => Preview { state: "RUNNING", assigned, reject: None },
             Err(reject) => {

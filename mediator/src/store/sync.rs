@@ -62,17 +62,22 @@ pub(super) async fn sync(conn: &mut Conn, row: FleetRow, times: Times, fleet: &m
 
 /// Nodes, leases and the line into an empty fleet.
 pub(super) async fn load_all(conn: &mut Conn, fleet: &mut Fleet) -> Result<(), StoreError> {
-    conn.each(&node::ALL, &[], |row| drop(load_node(&row, fleet))).await?;
-    conn.each(&lease::ALL, &[], |row| {
-        keep(lease::read(&row), |lease| fleet.load_lease(&lease.node.clone(), Some(lease)));
-    })
-    .await?;
+    load_nodes(conn, fleet).await?;
     let mut unknown = queue::Unknown::default();
     conn.each(&queue::ALL, &[], |row| {
         keep(queue::read(&row), |waiting| unknown.add(fleet, waiting));
     })
     .await?;
     unknown.resolve(conn, fleet).await
+}
+
+/// Nodes and leases into an empty fleet.
+pub(super) async fn load_nodes(conn: &mut Conn, fleet: &mut Fleet) -> Result<(), StoreError> {
+    conn.each(&node::ALL, &[], |row| drop(load_node(&row, fleet))).await?;
+    conn.each(&lease::ALL, &[], |row| {
+        keep(lease::read(&row), |lease| fleet.load_lease(&lease.node.clone(), Some(lease)));
+    })
+    .await
 }
 
 /// Rows with a rev that memory has not seen.
