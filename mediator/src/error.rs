@@ -152,6 +152,8 @@ impl Error {
         match self {
             Self::Refused(refusal) => match refusal {
                 Refusal::ForeignNode(_) => Kind::ForeignNode,
+                // A person has to mend it; until then the agent goes on asking.
+                Refusal::Unreadable(_) => Kind::StoreUnavailable,
                 Refusal::Superseded { .. } => Kind::Superseded,
                 Refusal::Stale(_) => Kind::Stale,
                 Refusal::RunExists(_) => Kind::RunExists,

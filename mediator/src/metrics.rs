@@ -6,6 +6,8 @@ use metrics::{describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
 use shared::domain::Wake;
 
+use crate::store::Counts;
+
 /// Counter, label `wake`: queued Runs that got their nodes.
 pub const PROMOTIONS: &str = "mediator_promotions_total";
 /// Gauge, label `state`: Runs that are not over.
@@ -79,25 +81,6 @@ pub fn advert() {
 pub fn group(size: usize, took: std::time::Duration) {
     metrics::histogram!(GROUP_SIZE).record(u32::try_from(size).unwrap_or(u32::MAX));
     metrics::histogram!(GROUP_SECONDS).record(took.as_secs_f64());
-}
-
-/// How many there are of what, in one snapshot. Every node counts once: busy before expired before draining.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Live nodes that could be leased now.
-    pub free: u32,
-    /// Live nodes that are leased.
-    pub busy: u32,
-    /// Live nodes that are held back and not leased.
-    pub draining: u32,
-    /// Nodes that are not live.
-    pub expired: u32,
-    /// Lease rows.
-    pub leases: u32,
-    /// Runs in line.
-    pub queued: u32,
-    /// Runs that hold nodes.
-    pub running: u32,
 }
 
 /// Sets the gauges. Called before each scrape, so that they cannot drift.

@@ -14,18 +14,27 @@ pub(crate) fn is_unreachable(status: &Status) -> bool {
 
 /// The mediator has decided: asking again gives the same answer.
 pub(crate) fn is_final(status: &Status) -> bool {
-    matches!(
-        status.code(),
+    exit(status.code()) == Exit::Refused
+}
+
+/// How a command ends that got this answer: the one table of what a code means.
+const fn exit(code: Code) -> Exit {
+    match code {
+        Code::Ok => Exit::Ok,
+        Code::DeadlineExceeded => Exit::Timeout,
+        Code::Unavailable | Code::Unknown | Code::Internal | Code::DataLoss | Code::Aborted | Code::Cancelled => {
+            Exit::Unreachable
+        }
         Code::InvalidArgument
-            | Code::NotFound
-            | Code::AlreadyExists
-            | Code::PermissionDenied
-            | Code::ResourceExhausted
-            | Code::FailedPrecondition
-            | Code::OutOfRange
-            | Code::Unimplemented
-            | Code::Unauthenticated
-    )
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::ResourceExhausted
+        | Code::FailedPrecondition
+        | Code::OutOfRange
+        | Code::Unimplemented
+        | Code::Unauthenticated => Exit::Refused,
+    }
 }
 
 /// No connection was made, so the request has not left this program.
@@ -70,26 +79,7 @@ pub(crate) fn failure(url: &str, what: &str, status: &Status) -> Failure {
     };
     // What the mediator itself advises needs no second advice.
     let advised = message.contains("`mediator ");
-    let exit = match status.code() {
-        Code::Ok => Exit::Ok,
-        Code::DeadlineExceeded => Exit::Timeout,
-        Code::Unavailable
-        | Code::Unknown
-        | Code::Internal
-        | Code::DataLoss
-        | Code::Aborted
-        | Code::Cancelled
-        | Code::Unimplemented => Exit::Unreachable,
-        Code::InvalidArgument
-        | Code::NotFound
-        | Code::AlreadyExists
-        | Code::PermissionDenied
-        | Code::ResourceExhausted
-        | Code::FailedPrecondition
-        | Code::OutOfRange
-        | Code::Unauthenticated => Exit::Refused,
-    };
-    let failure = Failure::new(exit, message);
+    let failure = Failure::new(exit(status.code()), message);
     match advice(reason, status.code()).filter(|_| !advised) {
         Some(advice) => failure.advise(advice),
         None => failure,

@@ -30,7 +30,7 @@ pub(crate) fn cause(verdict: &Verdict) -> String {
     text
 }
 
-/// "422 for role builder: no live node …"
+/// "refused, this fleet cannot run it (422): role builder wants 1 node with …"
 pub(crate) fn reason(reject: &Reject) -> String {
     let word = match reject.code {
         422 => "refused, this fleet cannot run it (422)".to_owned(),

@@ -40,7 +40,7 @@ impl RunService for Runs {
     }
 
     async fn dry_run(&self, request: Request<v1::SubmitRequest>) -> Result<Response<v1::DryRunResponse>, Status> {
-        let preview = self.0.dry_run(&request.into_inner().contract).await?;
+        let preview = self.0.dry_run(request.into_inner().contract).await?;
         Ok(Response::new(v1::DryRunResponse {
             state: preview.state.to_owned(),
             assigned: to_wire::assigned(&preview.assigned),

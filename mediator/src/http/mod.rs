@@ -124,7 +124,13 @@ async fn events_page(State(pages): State<Pages>, headers: HeaderMap, Query(pairs
 fn events(feed: EventFeed) -> impl Stream<Item = Result<sse::Event, Infallible>> {
     stream::unfold(feed, |mut feed| async move {
         // The mediator stops or the store is gone: the browser reconnects and says where it was.
-        let event = feed.next().await.ok()?;
+        let event = match feed.next().await {
+            Ok(event) => event,
+            Err(error) => {
+                error.note();
+                return None;
+            }
+        };
         let (seq, kind) = (event.seq.to_string(), event.kind.clone());
         let data = serde_json::to_string(&page::Event::from(event)).ok()?;
         Some((Ok(sse::Event::default().id(seq).event(kind).data(data)), feed))

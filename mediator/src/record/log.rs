@@ -158,12 +158,6 @@ impl LogCache {
         log.append(path, offset, bytes)
     }
 
-    /// The length of a log, if it is held open.
-    pub(super) fn len(&self, key: &Key) -> Option<u64> {
-        let handle = lock(&self.entries).handles.get(key).map(|(_, handle)| handle.clone())?;
-        lock(&handle).as_ref().map(LogFile::len)
-    }
-
     /// Lets go of a Run's logs.
     pub(super) fn release(&self, run: &RunId) {
         lock(&self.entries).handles.retain(|(owner, ..), _| owner != run);

@@ -109,24 +109,6 @@ impl RecordStore {
         .await
     }
 
-    /// How many bytes of an attempt's output need not be sent again; 0 where there is no log.
-    ///
-    /// # Errors
-    /// [`RecordError::Io`].
-    pub async fn log_len(&self, run: &RunId, seq: Seq, attempt: u32) -> Result<u64, RecordError> {
-        let run = run.clone();
-        self.blocking(move |inner| {
-            let key = (run, seq, attempt);
-            if let Some(len) = inner.logs.len(&key) {
-                return Ok(len);
-            }
-            let Some(file) = inner.find_log(&key.0, seq, attempt)? else { return Ok(0) };
-            let log = LogFile::load(file, inner.limits.log_bytes);
-            log.map(|log| log.len()).map_err(RecordError::io("read log", &inner.layout.open_log(&key.0, seq, attempt)))
-        })
-        .await
-    }
-
     /// At most `max` bytes of a log from `from` on, of an open or a sealed Run; none at its present end and
     /// where there is no log. To follow, make a [`RecordStore::watch`] before the first read.
     ///

@@ -1,7 +1,8 @@
 //! What can be seen of the fleet: views of stored rows, each page from one snapshot, with the store's clock.
 //!
 //! A view has no field for a nonce or for the principal of a node or Run, so neither can reach an answer
-//! (invariant I8). Only rows are read here, never a cache; nothing is decided.
+//! (invariant I8). The one exception is who cancelled a Run: the detail of that Run says it, no list and no HTTP
+//! page does. Only rows are read here, never a cache; nothing is decided.
 
 use shared::{
     InstanceId, NodeId, RunId, StepName, Timestamp, WorkId,
@@ -12,8 +13,7 @@ use super::Services;
 pub use crate::store::{EventRow, RunFilter};
 use crate::{
     error::Error,
-    metrics::Counts,
-    store::{ReadTx, RunRow},
+    store::{Counts, ReadTx, RunRow},
 };
 
 /// One node as it is now.
@@ -51,6 +51,7 @@ pub struct LeaseView {
 pub struct VerdictView {
     pub cause: &'static str,
     pub node: Option<NodeId>,
+    /// In a Run's detail only.
     pub by: Option<String>,
     pub step: Option<StepName>,
 }
@@ -124,10 +125,6 @@ pub struct Page<T> {
     pub rows: Vec<T>,
     /// Where the next page starts, when there is more.
     pub next: Option<String>,
-}
-
-fn count(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 /// Most rows on one page.
@@ -230,22 +227,7 @@ impl Services {
     /// [`Error::Store`].
     pub async fn counts(&self) -> Result<Counts, Error> {
         let mut tx = self.store.read().await?;
-        let (fleet, now) = (tx.fleet().await?, tx.now());
-        let mut counts = Counts { queued: count(fleet.queue.len()), ..Counts::default() };
-        for node in fleet.nodes() {
-            *if fleet.lease(&node.id).is_some() {
-                &mut counts.busy
-            } else if !node.is_live(now) {
-                &mut counts.expired
-            } else if node.is_draining() {
-                &mut counts.draining
-            } else {
-                &mut counts.free
-            } += 1;
-        }
-        counts.leases = count(fleet.leases().count());
-        counts.running = count(fleet.leases().map(|lease| &lease.run).collect::<std::collections::BTreeSet<_>>().len());
-        Ok(counts)
+        Ok(tx.counts().await?)
     }
 
     /// The Run row itself, for decisions of the edge (who owns it, which steps have logs).
@@ -333,7 +315,8 @@ impl From<RunRow> for RunView {
         Self {
             id: row.run_id,
             state: row.state,
-            verdict: row.verdict.as_ref().map(VerdictView::from),
+            // A list tells that it was cancelled, the detail by whom.
+            verdict: row.verdict.as_ref().map(|verdict| VerdictView { by: None, ..VerdictView::from(verdict) }),
             work_id: row.work_id,
             created_at: row.created_at,
             ended_at: row.ended_at,

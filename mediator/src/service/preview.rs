@@ -1,11 +1,8 @@
 //! Dry run: what submitting a contract would come to now. Stores nothing.
 
-use shared::{
-    contract,
-    domain::{Assigned, Reject, preview},
-};
+use shared::domain::{Assigned, Reject, preview};
 
-use super::Services;
+use super::{Services, submit};
 use crate::error::Error;
 
 /// What a submit would come to.
@@ -24,19 +21,16 @@ impl Services {
     ///
     /// # Errors
     /// [`Error::Contract`], [`Error::Store`].
-    pub async fn dry_run(&self, contract_text: &[u8]) -> Result<Preview, Error> {
-        let contract = contract::parse(contract_text)?;
+    pub async fn dry_run(&self, contract_text: Vec<u8>) -> Result<Preview, Error> {
+        let contract = submit::parse(contract_text).await?;
         let mut tx = self.store.read().await?;
-        let fleet = tx.fleet().await?;
+        let fleet = tx.fleet_without_line().await?;
         Ok(match preview(&fleet, &contract.requires, &self.settings, tx.now()) {
             Ok(assigned) => Preview { state: "RUNNING", assigned, reject: None },
             Err(reject) => {
-                let state = if reject.code == NOT_NOW { "QUEUED" } else { "FAILED" };
+                let state = if reject.is_permanent() { "FAILED" } else { "QUEUED" };
                 Preview { state, assigned: Vec::new(), reject: Some(reject) }
             }
         })
     }
 }
-
-/// The code of a reject that waiting cures.
-const NOT_NOW: u16 = 409;

@@ -42,10 +42,14 @@ pub async fn run(services: Services, wake: Arc<Notify>, stop: CancellationToken)
 
 impl Services {
     /// Seals everything there is to seal, a group at a time: a group costs hardly more syncs than one Record.
-    /// Returns whether some Run could not be sealed.
+    /// A stop waits for the present group only; the next start seals the others. Returns whether some Run could
+    /// not be sealed.
     async fn seal_all(&self) -> Result<bool, Error> {
         let mut failed = false;
         for group in self.store.unsealed().await?.chunks(GROUP) {
+            if self.stop.is_cancelled() {
+                break;
+            }
             failed |= self.seal_group(group).await?;
         }
         Ok(failed)

@@ -48,7 +48,7 @@ impl Services {
 }
 
 /// Parsing up to a mebibyte is work for a thread that may be busy.
-async fn parse(text: Vec<u8>) -> Result<Contract, Error> {
+pub(super) async fn parse(text: Vec<u8>) -> Result<Contract, Error> {
     const SMALL: usize = 16 * 1024;
     if text.len() <= SMALL {
         return Ok(contract::parse(&text)?);

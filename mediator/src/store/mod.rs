@@ -14,6 +14,7 @@
 mod artifact;
 mod batch;
 mod conn;
+mod count;
 mod error;
 mod event;
 mod fleet_tx;
@@ -44,6 +45,7 @@ use shared::Timestamp;
 
 pub use self::{
     artifact::{ArtifactRow, Fence},
+    count::Counts,
     error::{ErrorKind, Outage, StoreError},
     event::EventRow,
     fleet_tx::FleetTx,

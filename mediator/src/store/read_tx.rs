@@ -12,6 +12,7 @@ use super::{
     Store,
     artifact::{self, ArtifactRow},
     conn::Conn,
+    count::{self, Counts},
     error::StoreError,
     event::{self, EventRow},
     lease, list, load, node,
@@ -109,7 +110,7 @@ impl ReadTx {
         list::page(&mut self.tx, filter).await
     }
 
-    /// Nodes, leases and the line, without any loaded Run: what a submission would be matched against.
+    /// Nodes, leases and the line, without any loaded Run.
     ///
     /// # Errors
     /// [`StoreError`]; a row that cannot be read is left out and counted.
@@ -117,6 +118,24 @@ impl ReadTx {
         let mut fleet = Fleet::default();
         sync::load_all(&mut self.tx, &mut fleet).await?;
         Ok(fleet)
+    }
+
+    /// Nodes and leases alone: what a submission would be matched against, however long the line is.
+    ///
+    /// # Errors
+    /// [`StoreError`]; a row that cannot be read is left out and counted.
+    pub async fn fleet_without_line(&mut self) -> Result<Fleet, StoreError> {
+        let mut fleet = Fleet::default();
+        sync::load_nodes(&mut self.tx, &mut fleet).await?;
+        Ok(fleet)
+    }
+
+    /// How many there are of what.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn counts(&mut self) -> Result<Counts, StoreError> {
+        count::count(&mut self.tx, self.now).await
     }
 
     /// Events with a higher number, in order, at most `limit`.

@@ -10,6 +10,7 @@ use super::{
     conn::Conn,
     error::StoreError,
     lease, node, quarantine, queue,
+    row::Row,
     sql::{Query, Value},
 };
 
@@ -61,14 +62,7 @@ pub(super) async fn sync(conn: &mut Conn, row: FleetRow, times: Times, fleet: &m
 
 /// Nodes, leases and the line into an empty fleet.
 pub(super) async fn load_all(conn: &mut Conn, fleet: &mut Fleet) -> Result<(), StoreError> {
-    conn.each(&node::ALL, &[], |row| {
-        keep(node::read(&row), |node| fleet.load_node(node));
-    })
-    .await?;
-    conn.each(&lease::ALL, &[], |row| {
-        keep(lease::read(&row), |lease| fleet.load_lease(&lease.node.clone(), Some(lease)));
-    })
-    .await?;
+    load_nodes(conn, fleet).await?;
     let mut unknown = queue::Unknown::default();
     conn.each(&queue::ALL, &[], |row| {
         keep(queue::read(&row), |waiting| unknown.add(fleet, waiting));
@@ -77,17 +71,20 @@ pub(super) async fn load_all(conn: &mut Conn, fleet: &mut Fleet) -> Result<(), S
     unknown.resolve(conn, fleet).await
 }
 
+/// Nodes and leases into an empty fleet.
+pub(super) async fn load_nodes(conn: &mut Conn, fleet: &mut Fleet) -> Result<(), StoreError> {
+    conn.each(&node::ALL, &[], |row| drop(load_node(&row, fleet))).await?;
+    conn.each(&lease::ALL, &[], |row| {
+        keep(lease::read(&row), |lease| fleet.load_lease(&lease.node.clone(), Some(lease)));
+    })
+    .await
+}
+
 /// Rows with a rev that memory has not seen.
 async fn changed(conn: &mut Conn, fleet: &mut Fleet) -> Result<(), StoreError> {
     let since = [Value::int(fleet.rev)];
     let mut nodes: Vec<NodeId> = Vec::new();
-    conn.each(&node::SINCE, &since, |row| {
-        keep(node::read(&row), |node| {
-            nodes.push(node.id.clone());
-            fleet.load_node(node);
-        });
-    })
-    .await?;
+    conn.each(&node::SINCE, &since, |row| nodes.extend(load_node(&row, fleet))).await?;
     // A lease comes and goes with a new rev of its node: what is not there now is gone.
     for id in &nodes {
         fleet.load_lease(id, None);
@@ -121,10 +118,8 @@ async fn renewed(conn: &mut Conn, times: Times, fleet: &mut Fleet) -> Result<(),
     let nodes: Vec<NodeId> =
         fleet.nodes().filter(|node| recently(node.expires_at)).map(|node| node.id.clone()).collect();
     if !nodes.is_empty() {
-        conn.each(&node::RENEWED, &[node::ids(&nodes), Value::at(now)], |row| {
-            keep(node::read(&row), |node| fleet.load_node(node));
-        })
-        .await?;
+        let values = [node::ids(&nodes), Value::at(now)];
+        conn.each(&node::RENEWED, &values, |row| drop(load_node(&row, fleet))).await?;
     }
     let leases: Vec<NodeId> =
         fleet.leases().filter(|lease| lease.not_after <= now).map(|lease| lease.node.clone()).collect();
@@ -135,6 +130,24 @@ async fn renewed(conn: &mut Conn, times: Times, fleet: &mut Fleet) -> Result<(),
         .await?;
     }
     Ok(())
+}
+
+/// Takes a node into memory, and says which. One that cannot be read keeps its place: otherwise the next advert
+/// under its id would be a new node's, and whoever sent it would become its owner.
+fn load_node(row: &Row, fleet: &mut Fleet) -> Option<NodeId> {
+    match node::read(row) {
+        Ok(node) => {
+            let id = node.id.clone();
+            fleet.load_node(node);
+            Some(id)
+        }
+        Err(error) => {
+            quarantine(&error);
+            let id: NodeId = row.parse("node_id").ok()?;
+            fleet.load_unreadable(id.clone());
+            Some(id)
+        }
+    }
 }
 
 /// A row that cannot be read is counted and left out; it never blocks the others.

@@ -2,16 +2,24 @@
 
 use mediator::store::{ErrorKind, RunFilter, StoreError};
 use shared::{
-    NodeId, RunId,
-    domain::{Changes, Fleet, RunState, Shape},
+    InstanceId, NodeId, Nonce, RunId, StreamId,
+    domain::{Advert, Changes, Cx, Fleet, Ids, OpenWork, Policy, Refusal, RunState, Settings, Shape, Speaker},
 };
 
 use crate::{
     round_trips::{node, run, write_all},
-    support::Bed,
+    support::{Bed, START},
 };
 
-on_both_engines!(bad_nodes_and_leases, bad_runs, a_bad_head_of_a_shape, bad_events, nul, a_row_that_is_not_there);
+on_both_engines!(
+    bad_nodes_and_leases,
+    an_unreadable_node_is_nobodys,
+    bad_runs,
+    a_bad_head_of_a_shape,
+    bad_events,
+    nul,
+    a_row_that_is_not_there
+);
 
 async fn read_fleet(bed: &Bed) -> Fleet {
     bed.store.read().await.unwrap().fleet().await.unwrap()
@@ -31,6 +39,57 @@ async fn bad_nodes_and_leases(bed: Bed) {
     got.rev = 1;
     assert_eq!(bed.fresh_fleet().await, got);
     assert_eq!(bed.store.read().await.unwrap().nodes().await.unwrap().len(), 1);
+}
+
+struct NoIds;
+
+impl Ids for NoIds {
+    fn nonce(&mut self) -> Nonce {
+        panic!("nothing is granted here")
+    }
+}
+
+/// Whoever adverts under its id is not made its owner.
+async fn an_unreadable_node_is_nobodys(bed: Bed) {
+    let mut fleet = Fleet::default();
+    fleet.load_node(node("n"));
+    write_all(&bed, &mut fleet).await;
+    let mut known = bed.fresh_fleet().await;
+    bed.sql("UPDATE nodes SET instance = 'not an id', rev = 9").await;
+    bed.sql("UPDATE fleet SET rev = 9").await;
+    let mut tx = bed.store.begin_fleet().await.unwrap();
+    tx.sync(&mut known).await.unwrap();
+    drop(tx);
+    let who = Speaker {
+        node: NodeId::new("n").unwrap(),
+        instance: InstanceId::new("thief").unwrap(),
+        streams: vec![StreamId::new("s").unwrap()],
+        principal: "thief".parse().unwrap(),
+    };
+    let advert = Advert {
+        who: who.clone(),
+        label: String::new(),
+        advert_no: 1,
+        replaces: vec![],
+        capabilities: vec![],
+        policy: Policy::default(),
+        stopping: false,
+        goodbye: false,
+        running: vec![],
+        finished: vec![],
+        agent_version: String::new(),
+    };
+    for mut fleet in [bed.fresh_fleet().await, known] {
+        let (mut ids, mut changes, settings) = (NoIds, Changes::default(), Settings::default());
+        let mut cx = Cx::new(START, &settings, &mut ids, &mut changes);
+        let unreadable = Refusal::Unreadable(who.node.clone());
+        assert_eq!(fleet.apply(&advert, &mut cx).unwrap_err(), unreadable);
+        assert_eq!(fleet.apply(&OpenWork { who: who.clone() }, &mut cx).unwrap_err(), unreadable);
+        assert_eq!((changes, fleet.nodes().count()), (Changes::default(), 0));
+    }
+    // Mended, it is its owner's again.
+    bed.sql("UPDATE nodes SET instance = 'i1'").await;
+    assert_eq!(bed.fresh_fleet().await.nodes().count(), 1);
 }
 
 async fn bad_runs(bed: Bed) {

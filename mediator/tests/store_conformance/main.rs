@@ -16,6 +16,7 @@ macro_rules! on_both_engines {
 }
 
 mod bad_rows;
+mod counts;
 mod fences;
 mod migrations;
 mod model;

@@ -64,6 +64,7 @@ impl Decide for Advert {
 
     fn decide(&self, fleet: &mut Fleet, cx: &mut Cx<'_>) -> Result<AdvertReply, Refusal> {
         let id = &self.who.node;
+        fleet.readable(id)?;
         match fleet.node(id).cloned() {
             None => self.join(fleet, cx),
             Some(node) if node.principal != self.who.principal => return Err(Refusal::ForeignNode(id.clone())),

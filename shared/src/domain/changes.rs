@@ -69,6 +69,12 @@ pub enum Refusal {
     /// The node belongs to another principal.
     #[error("node {0} belongs to another principal; use the token that first advertised it, or another name")]
     ForeignNode(NodeId),
+    /// The node's stored row cannot be read, so nobody can tell who may speak for it.
+    #[error(
+        "the stored row of node {0} cannot be read; the mediator's log names the column: mend the row, or delete it, \
+         and start the mediator again"
+    )]
+    Unreadable(NodeId),
     /// Another instance or stream speaks for the node.
     #[error("another {what} speaks for node {node}; this one waits until that one's advert has expired")]
     Superseded {
@@ -97,7 +103,7 @@ pub struct FleetEvent {
     pub run: Option<RunId>,
     /// On which node.
     pub node: Option<NodeId>,
-    /// Details, as a JSON object. Never a nonce or a principal other than who cancelled.
+    /// Details, as a JSON object. Never a nonce or a principal.
     pub data: serde_json::Value,
 }
 

@@ -36,6 +36,8 @@ pub struct Fleet {
     /// Loaded Runs.
     pub runs: BTreeMap<RunId, Run>,
     nodes: BTreeMap<NodeId, Node>,
+    /// Nodes whose stored row could not be read. Somebody owns each; nobody may take its place.
+    unreadable: BTreeSet<NodeId>,
     leases: BTreeMap<NodeId, Lease>,
     ranked: BTreeSet<Rank>,
     /// Neither leased nor held back. Liveness is looked at when it is used.
@@ -113,9 +115,20 @@ impl Fleet {
             self.idle.remove(&rank);
         }
         self.ranked.insert(Rank::of(&node));
+        self.unreadable.remove(&node.id);
         let id = node.id.clone();
         self.nodes.insert(id.clone(), node);
         self.index(&id);
+    }
+
+    /// Notes that a node has a row which cannot be read; what was known of it counts no longer. For loading only.
+    pub fn load_unreadable(&mut self, id: NodeId) {
+        if let Some(old) = self.nodes.remove(&id) {
+            let rank = Rank::of(&old);
+            self.ranked.remove(&rank);
+            self.idle.remove(&rank);
+        }
+        self.unreadable.insert(id);
     }
 
     /// Stores or deletes a lease row as it was read; nothing is noted. For loading only.
@@ -231,9 +244,15 @@ impl Fleet {
         cx.changes.runs.insert(run.clone());
     }
 
+    /// Refuses whoever speaks for a node of which it is not known whose it is.
+    pub(super) fn readable(&self, id: &NodeId) -> Result<(), super::Refusal> {
+        if self.unreadable.contains(id) { Err(super::Refusal::Unreadable(id.clone())) } else { Ok(()) }
+    }
+
     /// The rightful speaker for a node, or who is refused and why.
     pub(super) fn speaks(&self, who: &Speaker) -> Result<&Node, super::Refusal> {
         use super::Refusal;
+        self.readable(&who.node)?;
         let node = self.nodes.get(&who.node).ok_or_else(|| Refusal::NotFound(format!("node {}", who.node)))?;
         if node.principal != who.principal {
             return Err(Refusal::ForeignNode(who.node.clone()));

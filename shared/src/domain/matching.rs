@@ -36,10 +36,18 @@ pub struct Reject {
     pub reason: String,
 }
 
+impl Reject {
+    /// Waiting does not cure it.
+    #[must_use]
+    pub const fn is_permanent(&self) -> bool {
+        self.code == NEVER
+    }
+}
+
 /// Not on this fleet.
 pub(super) const NEVER: u16 = 422;
 /// Not now.
-pub(super) const NOT_NOW: u16 = 409;
+const NOT_NOW: u16 = 409;
 
 /// Matches requirements to nodes. `live` yields live nodes in the order in which they are to be used.
 ///

@@ -71,7 +71,8 @@ fn sentence(cause: &Cause) -> String {
     match cause {
         Cause::Judged => "the run was decided".to_owned(),
         Cause::StepFailed(step) => format!("step {step} did not complete"),
-        Cause::Cancelled(by) => format!("cancelled by {by}"),
+        // Not by whom: a message is an observation, and a principal shows in none.
+        Cause::Cancelled(_) => "cancelled".to_owned(),
         Cause::Drain(node) => format!("the owner of {node} took it back at a step boundary"),
         Cause::LeaseExpired(node) => format!("node {node} went silent and its lease ran out"),
         Cause::NodeRestarted(node) => format!("node {node} restarted and no longer knew the step"),

@@ -72,7 +72,7 @@ impl Decide for Submit {
             };
         }
         let reject = match preview(fleet, &self.shape.requires, cx.settings, cx.now) {
-            Err(reject) if reject.code == matching::NEVER => Some(reject),
+            Err(reject) if reject.is_permanent() => Some(reject),
             // Whether it runs now is the scan's to say: an older Run of the same shape goes first.
             Err(_) | Ok(_) => None,
         };

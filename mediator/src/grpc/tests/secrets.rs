@@ -71,11 +71,20 @@ async fn no_answer_shows_a_nonce_or_a_principal() {
     let refused = server.runs(Role::Submitter).await.cancel(mine).await.unwrap_err();
     wire("Cancel", &refused);
 
+    // Who cancelled is a principal, too. The detail of that Run says it, and nothing else does.
+    server.bench.cancel("runs").await;
+    let ended = runs.get_run(v1::GetRunRequest { run_id: "runs".into() }).await.unwrap().into_inner();
+    assert_eq!(ended.run.unwrap().verdict.unwrap().by.as_deref(), Some("someone"));
+    let steps = format!("{:?}", ended.steps);
+    assert!(steps.contains("cancelled") && !steps.contains("someone"), "{steps}");
+    let listed = format!("{:?}", runs.list_runs(v1::ListRunsRequest::default()).await.unwrap());
+    assert!(listed.contains("cancelled") && !listed.contains("someone"), "{listed}");
+
     let token = server.token(Role::Observer).await;
     for path in ["/v1/nodes", "/v1/runs", "/v1/runs/runs", "/v1/runs/stopped", "/v1/leases", "/v1/runs/none"] {
         let (_, head, body) = server.get(path, Some(&token)).await;
         clean(path, &format!("{head}{body}"));
-        assert!(!body.contains("someone"), "who cancelled is a principal, too: {body}");
+        assert!(!body.contains("someone"), "{path}: {body}");
     }
     let (_, _, metrics) = server.get("/metrics", Some(&token)).await;
     assert!(poisons().iter().all(|poison| !metrics.contains(poison)));

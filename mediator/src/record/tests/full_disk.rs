@@ -61,7 +61,6 @@ async fn a_full_disk_refuses_clearly_and_loses_nothing() {
         }
     };
     assert!(matches!(error, RecordError::NoSpace { .. }), "{error}");
-    assert_eq!(store.log_len(&run, 0, 1).await.unwrap(), stored);
     assert_eq!(store.read_log(&run, 0, 1, 0, usize::MAX).await.unwrap().len() as u64, stored);
 
     // Sealing waits for space, and goes on from where it stood.
@@ -73,5 +72,5 @@ async fn a_full_disk_refuses_clearly_and_loses_nothing() {
     fs::remove_file(&filler).unwrap();
     store.seal(input).await.unwrap();
     assert!(store.verify(&run).await.unwrap().is_empty());
-    assert_eq!(store.log_len(&run, 0, 1).await.unwrap(), stored);
+    assert_eq!(store.read_log(&run, 0, 1, 0, usize::MAX).await.unwrap().len() as u64, stored);
 }

@@ -36,7 +36,6 @@ async fn a_gap_is_refused_and_tells_where_to_continue() {
         assert!(matches!(refused, RecordError::Gap { offset: 4, stored: 3 }), "{refused}");
         room.reopen();
     }
-    assert_eq!(room.store.log_len(&room.run, 0, 1).await.unwrap(), 3);
     assert_eq!(room.log(0, 1).await, b"abc");
 }
 
@@ -53,7 +52,6 @@ async fn beyond_the_limit_bytes_are_counted_and_the_last_line_says_so() {
 
     // A sender whose count the restarted mediator does not know is not held up by a gap.
     room.reopen();
-    assert_eq!(room.store.log_len(&room.run, 0, 1).await.unwrap(), 10);
     assert_eq!(room.store.append_log(&room.run, 0, 1, 16, b"ghi".to_vec()).await.unwrap(), 19);
     assert_eq!(room.log(0, 1).await, cut.as_bytes());
 

@@ -58,13 +58,12 @@ fn reasons(fleet: &Fleet, node: &Node, now: Timestamp) -> Vec<String> {
     reasons
 }
 
-/// The owner's word, in words.
+/// The policy's word, in words. Its reason says whose it is: the owner's, or that of a guard of the node.
 fn drained(node: &Node, now: Timestamp) -> String {
     let mut text = format!("draining ({})", node.policy.drain);
     if let Some(since) = node.policy.since {
         text.push_str(&format!(" for {}", age(now.since(since))));
     }
-    text.push_str(" by its owner");
     if !node.policy.reason.is_empty() {
         text.push_str(": ");
         text.push_str(&node.policy.reason);

@@ -124,7 +124,7 @@ fn a_node_lists_every_reason() {
         got.reasons,
         [
             "leased by run a for 30s",
-            "draining (at-boundary) for 10m by its owner: mine (policy file: line 2: unknown key)",
+            "draining (at-boundary) for 10m: mine (policy file: line 2: unknown key)",
             "stopping: its agent was told to stop; its next start ends that",
             "its advert expired 5s ago; last seen 1m5s ago",
         ]
