@@ -25,7 +25,7 @@ on_both_engines! {
             assert!(ran.stderr.contains(said), "{said} in {}", ran.stderr);
         }
         // What is wrong with the text itself is said with its place, LINE:COLUMN.
-        for (text, place) in [("requires: [\n", "2:1"), ("requires:\n  - {as: b, capability: build}\nsteps: 7\n", "3:8")] {
+        for (text, place) in [("requires: [\n", "1:11"), ("requires:\n  - {as: b, capability: build}\nsteps: 7\n", "3:8")] {
             let file = mediator.home.path().join("bad.yaml");
             std::fs::write(&file, text).unwrap();
             let ran = mediator.cli(&["submit", file.to_str().unwrap()]);

@@ -55,7 +55,7 @@ on_both_engines! {
         let expected = [
             ("drained", "drain", "node", "n1", None),
             ("cancelled", "cancelled", "by", "", Some("run_closed")),
-            ("broken", "step_failed", "step", "hold", Some("exit_code")),
+            ("broken", "judged", "cause", "judged", None),
             ("slow", "step_failed", "step", "hold", Some("timeout")),
             ("restarted", "node_restarted", "node", "n1", Some("node_restarted")),
             ("lost", "lease_expired", "node", "n1", Some("lease_expired")),

@@ -46,12 +46,13 @@ on_both_engines! {
         wait_until("some of the line have run", || {
             for name in ["n1", "n2"] {
                 let node = mediator.node(name).expect("a node with a long line before it stays listed");
-                assert!(node["expires_at"].as_i64() > node["seen_at"].as_i64(), "{node}");
+                assert!(node["expires_at"].as_str() > node["seen_at"].as_str(), "{node}");
             }
             client.state("q60") == "SUCCEEDED"
         });
         assert!(started.elapsed() < Duration::from_secs(50), "{:?}", started.elapsed());
-        for id in ["q1", "q3", "q4"] {
+        // The wide ones of the line wait for two nodes that are free at once, which nothing promises yet.
+        for id in ["q1", "q2", "q6"] {
             wait_until(&format!("{id} has run"), || client.state(id) == "SUCCEEDED");
         }
         assert_eq!(mediator.sql("SELECT state FROM runs WHERE run_id = 'q0'"), "QUEUED", "it is left as it is");

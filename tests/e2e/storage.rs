@@ -59,7 +59,7 @@ fn a_full_disk_under_out_is_the_steps_own_failure_and_the_agent_goes_on() {
     std::fs::remove_file(&ballast).unwrap();
     let page = mediator.wait_state("full", "FAILED");
     let step = step_of(&page, "fill");
-    assert_eq!((&step["reason"], &step["exit_code"]), (&"exit_code".into(), &1.into()), "{step}");
+    assert_eq!((&step["state"], &step["exit_code"]), (&"DONE".into(), &1.into()), "{step}");
     assert!(mediator.cli(&["logs", "full", "fill"]).ok().stdout.contains("No space left"), "{step}");
     mediator.submit(&quick("next"));
     mediator.wait_state("next", "SUCCEEDED");
