@@ -1,15 +1,12 @@
 //! One node's work stream: opened, then fed with what is claimed for it.
 
 use shared::{
-    NodeId, Nonce, RunId, StreamId,
+    Nonce, RunId, StreamId,
     domain::{Claim, ClaimedStep, OpenWork, Speaker},
 };
 use tokio::sync::mpsc;
 
-use super::{
-    Services,
-    hub::{Hub, Signal},
-};
+use super::{Services, hub::Signal};
 use crate::{error::Error, store::ArtifactRow};
 
 /// What a stream carries.
@@ -58,7 +55,7 @@ impl Services {
     /// The speaker is not the rightful one; a store that is not available.
     pub async fn open_work(&self, who: Speaker) -> Result<WorkStream, Error> {
         let stream = self.writer.apply(OpenWork { who: who.clone() }).await?;
-        let signals = self.hub.open(&who.node, &stream);
+        let signals = self.hub.open(&who.node);
         // From here on this stream speaks only as itself: once a newer one is stored, its claims are refused.
         let who = Speaker { streams: vec![stream.clone()], ..who };
         Ok(WorkStream { services: self.clone(), who, stream, signals, opened: false, look: true })
@@ -92,8 +89,9 @@ impl WorkStream {
 
 impl Drop for WorkStream {
     fn drop(&mut self) {
-        let (hub, node): (&Hub, &NodeId) = (&self.services.hub, &self.who.node);
-        hub.close(node, &self.stream);
+        // Closed first, so that the hub can tell it from a stream that has taken its place.
+        self.signals.close();
+        self.services.hub.close(&self.who.node);
     }
 }
 

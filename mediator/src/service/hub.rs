@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use shared::{NodeId, Nonce, RunId, StreamId};
+use shared::{NodeId, Nonce, RunId};
 use tokio::sync::mpsc;
 
 /// Signals that wait for a slow stream. More are dropped.
@@ -32,36 +32,30 @@ pub enum Signal {
 
 /// Open streams by node. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Hub(Arc<Mutex<HashMap<NodeId, Open>>>);
-
-#[derive(Debug)]
-struct Open {
-    stream: StreamId,
-    signals: mpsc::Sender<Signal>,
-}
+pub struct Hub(Arc<Mutex<HashMap<NodeId, mpsc::Sender<Signal>>>>);
 
 impl Hub {
     /// Registers a stream. The one before it on this node ends, because its sender is dropped here.
     #[must_use]
-    pub fn open(&self, node: &NodeId, stream: &StreamId) -> mpsc::Receiver<Signal> {
+    pub fn open(&self, node: &NodeId) -> mpsc::Receiver<Signal> {
         let (signals, receive) = mpsc::channel(WAITING);
-        self.streams().insert(node.clone(), Open { stream: stream.clone(), signals });
+        self.streams().insert(node.clone(), signals);
         receive
     }
 
-    /// Forgets a stream, unless a newer one has taken its place.
-    pub fn close(&self, node: &NodeId, stream: &StreamId) {
+    /// Forgets the streams of a node whose receiver is gone; one that has taken its place stays.
+    pub fn close(&self, node: &NodeId) {
         let mut streams = self.streams();
-        if streams.get(node).is_some_and(|open| open.stream == *stream) {
+        if streams.get(node).is_some_and(mpsc::Sender::is_closed) {
             streams.remove(node);
         }
     }
 
     /// Wakes a node's stream, if it is open here.
     pub fn signal(&self, node: &NodeId, signal: Signal) {
-        if let Some(open) = self.streams().get(node) {
+        if let Some(signals) = self.streams().get(node) {
             // What a full channel loses comes again: the next heartbeat says what is to be claimed and what holds.
-            drop(open.signals.try_send(signal));
+            drop(signals.try_send(signal));
         }
     }
 
@@ -82,7 +76,7 @@ impl Hub {
         self.streams().is_empty()
     }
 
-    fn streams(&self) -> std::sync::MutexGuard<'_, HashMap<NodeId, Open>> {
+    fn streams(&self) -> std::sync::MutexGuard<'_, HashMap<NodeId, mpsc::Sender<Signal>>> {
         // Nothing panics while it is held, and a map of senders is sound whatever happened.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -92,20 +86,19 @@ impl Hub {
 mod tests {
     use super::*;
 
-    fn ids(stream: &str) -> (NodeId, StreamId) {
-        (NodeId::new("n1").unwrap(), StreamId::new(stream).unwrap())
-    }
-
     #[test]
     fn the_newest_stream_wins_and_an_old_one_cannot_close_it() {
-        let hub = Hub::default();
-        let (node, first) = ids("a");
-        let (_, second) = ids("b");
-        let mut old = hub.open(&node, &first);
-        let mut new = hub.open(&node, &second);
-        hub.close(&node, &first);
+        let (hub, node) = (Hub::default(), NodeId::new("n1").unwrap());
+        let mut old = hub.open(&node);
+        let mut new = hub.open(&node);
         hub.signal(&node, Signal::Work);
         assert_eq!(old.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
+        drop(old);
+        hub.close(&node);
         assert_eq!(new.try_recv(), Ok(Signal::Work));
+        assert_eq!(new.try_recv(), Err(mpsc::error::TryRecvError::Empty), "it is still open");
+        drop(new);
+        hub.close(&node);
+        assert!(hub.is_empty());
     }
 }
