@@ -181,6 +181,11 @@ impl Process {
             }
         }
         self.signal(Signal::KILL);
+        // The heartbeat kills by itself when the time to live is over; the order that says so may lie here unread.
+        let over = |stop: &Stop| stop.cause == StopCause::TimeToLive;
+        if why == Ended::ByItself && orders.borrow().as_ref().is_some_and(over) {
+            why = Ended::Stopped(StopCause::TimeToLive);
+        }
         (why, true)
     }
 
