@@ -140,16 +140,6 @@ impl Fleet {
         self.index(node);
     }
 
-    /// Moves the times of a row that another mediator has renewed. For loading only.
-    pub fn load_times(&mut self, node: &NodeId, expires_at: Timestamp, not_after: Option<Timestamp>) {
-        if let Some(node) = self.nodes.get_mut(node) {
-            node.expires_at = expires_at;
-        }
-        if let (Some(lease), Some(not_after)) = (self.leases.get_mut(node), not_after) {
-            lease.not_after = not_after;
-        }
-    }
-
     fn index(&mut self, id: &NodeId) {
         let Some(node) = self.nodes.get(id) else { return };
         let rank = Rank::of(node);
