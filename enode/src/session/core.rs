@@ -71,7 +71,7 @@ pub enum Received {
 const MAX_OPEN: usize = 8;
 
 /// The node's knowledge.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct NodeCore {
     streams: Vec<StreamId>,
     /// The newest stream that the mediator is known to have stored.

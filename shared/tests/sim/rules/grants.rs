@@ -1,0 +1,97 @@
+//! Who may be given what: only what is live and lent, in the order of the line, and nothing after the owner's word
+//! was acknowledged.
+
+use shared::{
+    NodeId,
+    domain::{Drain, EventKind, Node, StepState, match_roles},
+};
+
+use super::{Look, Rules, What};
+use crate::{agent::Proc, event::Ms};
+
+impl Rules {
+    pub(super) fn grants(&mut self, what: &What<'_>, look: &Look<'_>, true_now: Ms) {
+        for event in look.changes.events.iter().filter(|it| it.kind == EventKind::LeaseGranted) {
+            let Some(node) = event.node.as_ref().and_then(|id| look.after.node(id)) else { continue };
+            self.must("fresh", node.is_live(look.now), || format!("{} is granted and its advert has expired", node.id));
+            let lent = node.policy.drain == Drain::None && !node.stopping;
+            self.must("drain", lent, || format!("{} is granted and held back", node.id));
+            if let Some(proc) = speaker(look, node) {
+                let acked = proc.acked.drain == Drain::None && !proc.acked.stopping;
+                self.must("drain", acked, || {
+                    format!("{} is granted in {} after its drain was acknowledged", node.id, what.name())
+                });
+            }
+            let nonce = look.after.lease(&node.id).map(|lease| lease.nonce);
+            for proc in look.agents.iter().filter(|it| it.node == node.id && it.frozen.is_none()) {
+                let Some(exec) = proc.exec.as_ref().filter(|it| Some(it.nonce) != nonce) else { continue };
+                let over = proc.core.deadline().is_some_and(|(end, _)| end.millis() < true_now);
+                self.must("ttl", !over, || {
+                    format!("{} is granted while {} runs there beyond its time to live", node.id, exec.key)
+                });
+            }
+        }
+        self.order(what, look);
+        self.claims(what, look);
+    }
+
+    /// Nobody overtakes an older Run that could have had the same nodes.
+    fn order(&mut self, what: &What<'_>, look: &Look<'_>) {
+        for promotion in &look.changes.promotions {
+            let nodes_of = |id| {
+                let granted = look.changes.events.iter().filter(|it| it.kind == EventKind::LeaseGranted);
+                granted.filter(move |it| it.run.as_ref() == Some(id)).filter_map(|it| it.node.as_ref())
+            };
+            let mut could: Vec<&Node> = look.after.free(look.now).collect();
+            could.extend(nodes_of(&promotion.run).filter_map(|id| look.after.node(id)));
+            let place = look.after.runs.get(&promotion.run).or_else(|| look.before.runs.get(&promotion.run));
+            let Some(place) = place.map(|run| run.place) else { continue };
+            for (older, queued) in look.after.queue.iter().take_while(|(older, _)| *older < place) {
+                let width: u32 = queued.shape.requires.iter().map(|it| it.count).sum();
+                let wide = look.settings.max_per_run != 0 && width > look.settings.max_per_run;
+                let overtaken = !wide && match_roles(&queued.shape.requires, could.iter().copied(), |_| false).is_ok();
+                self.must("order", !overtaken, || {
+                    format!("in {} {} overtakes {} at place {older}", what.name(), promotion.run, queued.run)
+                });
+            }
+        }
+    }
+
+    /// A step is claimed where its Run holds a lease, once its needs are over, and never against the owner.
+    fn claims(&mut self, what: &What<'_>, look: &Look<'_>) {
+        let claimed = look.changes.events.iter().filter(|it| it.kind == EventKind::StepClaimed);
+        for (run, id) in claimed.filter_map(|it| it.run.as_ref().zip(it.node.as_ref())) {
+            let Some(node) = look.after.node(id) else { continue };
+            let may = node.is_live(look.now) && !node.stopping && node.policy.drain < Drain::AtBoundary;
+            self.must("claim", may, || format!("{} claims a step of {run} on {id} against the node's word", what.name()));
+            if let Some(proc) = speaker(look, node) {
+                let acked = proc.acked.drain < Drain::AtBoundary && !proc.acked.stopping;
+                self.must("claim", acked, || format!("a step of {run} is claimed on {id} after it was told to stop"));
+            }
+            let lease = look.before.leases.get(id).filter(|it| it.run == *run && it.holds(look.now));
+            self.must("claim", lease.is_some(), || format!("a step of {run} is claimed on {id} without a lease"));
+            let Some((before, after)) = look.before.runs.get(run).zip(look.after.runs.get(run)) else { continue };
+            let here = |state: &StepState| matches!(state, StepState::Claimed { node, .. } if node == id);
+            let second = after.steps.iter().filter(|it| here(&it.state)).count() > 1;
+            self.must("claim", !second, || format!("two steps of {run} are claimed on {id}"));
+            for step in after.steps.iter().filter(|it| here(&it.state)) {
+                let needs = step.needs.iter().filter_map(|need| before.step(*need));
+                let over = needs.clone().all(|need| !need.is_open())
+                    && (step.needs.is_empty() || needs.clone().any(|it| matches!(it.state, StepState::Done { .. })));
+                self.must("claim", over, || format!("{run}/{} is claimed before its needs are over", step.name));
+            }
+        }
+    }
+}
+
+/// The process that speaks for the node now, if there is one and it is the only one of this instance.
+fn speaker<'a>(look: &Look<'a>, node: &Node) -> Option<&'a Proc> {
+    let alive = |proc: &&Proc| is_of(proc, &node.id) && proc.instance == node.instance;
+    let mut found = look.agents.iter().filter(alive);
+    let one = found.next()?;
+    found.next().is_none().then_some(one)
+}
+
+fn is_of(proc: &Proc, node: &NodeId) -> bool {
+    proc.up && proc.node == *node
+}
