@@ -70,6 +70,9 @@ pub enum Received {
 /// How many received steps may wait. The mediator sends one at a time.
 const MAX_OPEN: usize = 8;
 
+/// Streams that were drawn since one was stored. The mediator takes 1,000.
+const MAX_STREAMS: usize = 100;
+
 /// The node's knowledge.
 #[derive(Debug, Clone, Default)]
 pub struct NodeCore {
@@ -164,10 +167,11 @@ impl NodeCore {
         self.deadline
     }
 
-    /// A stream is about to be opened: under the newest id while nobody is known to have stored that, or else
-    /// under this fresh one. So the list stays short however often opening fails; the mediator takes only so many.
+    /// A stream is about to be opened, under this fresh id: a copy of this machine that is made while an opening is
+    /// under way must not have the same newest id as its original. Only when openings fail for very long the newest
+    /// id is used again, because the mediator takes only so many.
     pub fn stream_drawn(&mut self, fresh: StreamId) {
-        if self.streams.last().is_none_or(|newest| self.opened.as_ref() == Some(newest)) {
+        if self.streams.len() < MAX_STREAMS || self.opened.as_ref() == self.streams.last() {
             self.streams.push(fresh);
         }
     }

@@ -99,7 +99,7 @@ impl World {
     }
 
     fn accepted(&mut self, at: usize, mark: &Advertising, reply: AdvertReply) {
-        let (rival, ttl) = (self.has_rival(at), self.settings.horizon());
+        let ttl = self.settings.horizon();
         let proc = &mut self.agents[at];
         if mark.instance != proc.instance {
             return;
@@ -108,7 +108,7 @@ impl World {
             proc.disk.acknowledged = Some(proc.instance.clone());
             proc.disk.started.clear();
         }
-        (proc.was_accepted, proc.rival) = (true, proc.rival || rival);
+        proc.was_accepted = true;
         proc.told_stopping |= mark.stopping;
         let reply = Reply {
             rev: reply.rev,

@@ -241,6 +241,7 @@ impl World {
             (spooled.dropped, spooled.unanswered) = (false, false);
             proc.core.found_result(spooled.key.clone(), spooled.nonce);
         }
+        self.note_rivals(at);
         self.say(|world| format!("{} boots as {}", world.agents[at].node, world.agents[at].instance));
         self.beat_after(at, 0);
     }
@@ -314,7 +315,15 @@ impl World {
     }
 
     /// Whether somebody else is up for this node.
-    pub(crate) fn has_rival(&self, at: usize) -> bool {
+    fn note_rivals(&mut self, at: usize) {
+        let node = self.agents[at].node.clone();
+        let rival = self.has_rival(at);
+        for proc in self.agents.iter_mut().filter(|proc| proc.node == node) {
+            proc.rival |= rival;
+        }
+    }
+
+    fn has_rival(&self, at: usize) -> bool {
         self.agents.iter().enumerate().any(|(other, it)| other != at && it.up && it.node == self.agents[at].node)
     }
 
@@ -328,8 +337,8 @@ impl World {
     /// A copy of a running machine goes on by itself: its connections are gone, its process runs.
     pub(crate) fn wake_copy(&mut self, of: usize, at: usize) {
         let keys: BTreeSet<StepKey> = self.agents[at].core.running().cloned().collect();
+        self.note_rivals(at);
         for proc in [of, at] {
-            self.agents[proc].rival = true;
             self.agents[proc].copied.extend(keys.iter().cloned());
         }
         let pause = self.rng.below(2_000);
