@@ -28,9 +28,9 @@ fn write(rng: &mut Rng, most: u64) -> String {
     let mut text = String::from("requires:\n");
     for at in 0..rng.between(1, 2) {
         let count = if rng.chance(250) { rng.between(1, most) } else { 1 };
-        let word = if rng.chance(600) { WORDS[0] } else { *rng.pick(&WORDS) };
+        let word = if rng.chance(700) { WORDS[0] } else { *rng.pick(&WORDS) };
         write!(text, "  - {{as: r{at}, capability: {word}, count: {count}").unwrap();
-        match rng.below(8) {
+        match rng.below(14) {
             0 => write!(text, ", attrs: {{kind: {}}}", rng.pick(&KINDS)).unwrap(),
             1 => write!(text, ", attrs: {{cores: {{min: {}}}}}", rng.between(1, 8)).unwrap(),
             2 => write!(text, ", attrs: {{kind: {{any: [{}, {}]}}}}", KINDS[0], KINDS[1]).unwrap(),

@@ -67,7 +67,9 @@ impl World {
     fn kill(&mut self, at: usize) {
         self.count("agents killed");
         let lost = self.rng.chance(self.luck.lose_disk);
-        self.say(|world| format!("{} is killed{}", world.agents[at].node, if lost { ", its disk is lost" } else { "" }));
+        self.say(|world| {
+            format!("{} is killed{}", world.agents[at].node, if lost { ", its disk is lost" } else { "" })
+        });
         self.agents[at].die();
         if lost {
             self.count("disks lost");

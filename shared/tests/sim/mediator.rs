@@ -136,33 +136,40 @@ impl World {
 
     fn command(&mut self, call: Call, later: &mut Later) {
         let Call { from, body } = call;
+        let at = match (&from, &body) {
+            (_, Body::Open(_, _, to)) | (From::Agent(to, _), _) => Some(to.at),
+            _ => None,
+        };
         match body {
             Body::Advert(advert) => {
-                let answer = self.apply(&*advert, What::Advert(&advert), later);
+                let answer = self.apply(&*advert, What::Advert(&advert), later, at);
                 later.answers.push((from, Answer::Advert(answer)));
             }
             Body::Report(report) => {
-                let answer = self.apply(&*report, What::Report(&report), later);
+                let answer = self.apply(&*report, What::Report(&report), later, at);
                 later.answers.push((from, Answer::Report(answer)));
             }
-            Body::Open(who, conn, to) => match self.apply(&OpenWork { who: who.clone() }, What::Open(&who), later) {
-                Ok(stream) => {
-                    later.items.push((conn, to, Item::Opened(stream.clone())));
-                    let node = who.node.clone();
-                    let stream = Stream { conn, to, who: Speaker { streams: vec![stream], ..who } };
-                    if let Some(old) = self.mediator.hub.insert(node.clone(), stream).filter(|old| old.conn != conn) {
-                        later.items.push((old.conn, old.to, Item::Ended));
+            Body::Open(who, conn, to) => {
+                match self.apply(&OpenWork { who: who.clone() }, What::Open(&who), later, at) {
+                    Ok(stream) => {
+                        later.items.push((conn, to, Item::Opened(stream.clone())));
+                        let node = who.node.clone();
+                        let stream = Stream { conn, to, who: Speaker { streams: vec![stream], ..who } };
+                        if let Some(old) = self.mediator.hub.insert(node.clone(), stream).filter(|old| old.conn != conn)
+                        {
+                            later.items.push((old.conn, old.to, Item::Ended));
+                        }
+                        self.claim_for(&node);
                     }
-                    self.claim_for(&node);
+                    Err(refusal) => later.items.push((conn, to, Item::Refused(refusal))),
                 }
-                Err(refusal) => later.items.push((conn, to, Item::Refused(refusal))),
-            },
+            }
             Body::Claim(who) => {
                 let From::Stream(conn) = from else { return };
                 let Some(to) = self.mediator.hub.get(&who.node).filter(|it| it.conn == conn).map(|it| it.to) else {
                     return;
                 };
-                match self.apply(&Claim { who: who.clone() }, What::Claim(&who), later) {
+                match self.apply(&Claim { who: who.clone() }, What::Claim(&who), later, at) {
                     Ok(Some(step)) => later.items.push((conn, to, Item::Step(Box::new(step)))),
                     Ok(None) => {}
                     Err(refusal) => {
@@ -171,24 +178,30 @@ impl World {
                     }
                 }
             }
-            Body::Submit(submit) => match self.apply(&*submit, What::Submit(&submit), later) {
+            Body::Submit(submit) => match self.apply(&*submit, What::Submit(&submit), later, at) {
                 Ok(_) => later.answers.push((from, Answer::Told)),
                 Err(refusal) => self.rules.fail("submit", || format!("{} is refused: {refusal}", submit.run)),
             },
             Body::Cancel(cancel) => {
-                let _gone = self.apply(&cancel, What::Cancel(&cancel), later);
+                let _gone = self.apply(&cancel, What::Cancel(&cancel), later, at);
             }
             Body::Reap => {
-                let _count = self.apply(&Reap, What::Reap, later);
+                let _count = self.apply(&Reap, What::Reap, later, at);
             }
             Body::Sweep => {
-                let _none = self.apply(&Rescan::Sweep, What::Sweep, later);
+                let _none = self.apply(&Rescan::Sweep, What::Sweep, later, at);
             }
         }
     }
 
     /// Applies one command as the writer does, and looks at what it did.
-    fn apply<D: Decide>(&mut self, command: &D, what: What<'_>, later: &mut Later) -> Result<D::Answer, Refusal>
+    fn apply<D: Decide>(
+        &mut self,
+        command: &D,
+        what: What<'_>,
+        later: &mut Later,
+        from: Option<usize>,
+    ) -> Result<D::Answer, Refusal>
     where
         D::Answer: std::fmt::Debug,
     {
@@ -198,8 +211,15 @@ impl World {
         rows.fetch(fleet, &touches);
         let mut changes = Changes::default();
         let answer = fleet.apply(command, &mut Cx::new(now, &self.settings, ids, &mut changes));
-        let look =
-            Look { before: rows, after: fleet, changes: &changes, now, settings: &self.settings, agents: &self.agents };
+        let look = Look {
+            before: rows,
+            after: fleet,
+            changes: &changes,
+            now,
+            settings: &self.settings,
+            agents: &self.agents,
+            from,
+        };
         self.rules.after(&what, &look, answer.as_ref().err(), self.now);
         if let Ok(answer) = &answer {
             self.rules.answered(&what, &look, &format!("{answer:?}"));
@@ -250,7 +270,8 @@ impl World {
         if let Some(difference) = self.mediator.rows.differs(&self.mediator.fleet) {
             self.rules.fail("rows", || difference);
         }
-        let away: Ms = if self.rng.chance(200) { self.rng.between(15_000, 150_000) } else { self.rng.between(50, 5_000) };
+        let away: Ms =
+            if self.rng.chance(200) { self.rng.between(15_000, 150_000) } else { self.rng.between(50, 5_000) };
         self.after(away, Event::MediatorStarts);
     }
 
@@ -264,7 +285,7 @@ impl World {
         self.set_clock();
         self.say(|world| format!("the mediator starts, its clock is off by {} ms", world.mediator.offset));
         let mut later = Later::default();
-        let _nothing = self.apply(&Rescan::Startup, What::Startup, &mut later);
+        let _nothing = self.apply(&Rescan::Startup, What::Startup, &mut later, None);
         self.commit(later);
         let life = self.mediator.life;
         self.after(1_000, Event::Reaper(life));

@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) trouble: u64,
     /// How long one step takes at most.
     pub(crate) longest: u64,
+    /// Everybody submits at the beginning.
+    pub(crate) rush: bool,
     pub(crate) max_per_run: u32,
     pub(crate) luck: Luck,
 }
@@ -43,7 +45,7 @@ impl Plan {
         let (nodes, runs) = match seed % 100 {
             50 => (50, 200),
             n if n % 20 == 7 => (rng.between(8, 16), rng.between(20, 40)),
-            _ => (rng.between(1, 5), rng.between(2, 9)),
+            _ => (rng.between(1, 5), rng.between(3, 20)),
         };
         let mut rate = |often: u64, most: u64| if rng.chance(often) { rng.between(1, most) } else { 0 };
         let luck = Luck {
@@ -51,16 +53,16 @@ impl Plan {
             double: rate(600, 150),
             late: rate(700, 200),
             crash: rate(500, 30),
-            kill: rate(500, 300),
+            kill: rate(500, 900),
             lose_disk: rate(300, 600),
-            suspend: rate(400, 250),
-            part: rate(500, 300),
-            stop: rate(400, 200),
-            flip: rate(700, 400),
-            learn: rate(300, 150),
-            clone: rate(300, 200),
+            suspend: rate(400, 800),
+            part: rate(500, 800),
+            stop: rate(400, 600),
+            flip: rate(700, 800),
+            learn: rate(300, 600),
+            clone: rate(300, 500),
             cancel: rate(400, 120),
-            break_stream: rate(500, 150),
+            break_stream: rate(500, 400),
             bad_end: rate(600, 150),
         };
         Self {
@@ -68,7 +70,8 @@ impl Plan {
             runs: usize::try_from(runs).unwrap(),
             contracts: usize::try_from(rng.between(1, 6)).unwrap(),
             trouble: if nodes > 20 { 60_000 } else { rng.between(60_000, 240_000) },
-            longest: *rng.pick(&[2_000, 20_000, 90_000]),
+            longest: if nodes > 20 { 2_000 } else { *rng.pick(&[2_000, 20_000, 90_000]) },
+            rush: rng.chance(500),
             max_per_run: if rng.chance(100) { 2 } else { 0 },
             luck,
         }

@@ -110,7 +110,8 @@ impl World {
         for at in 0..self.plan.runs {
             let contract = self.rng.pick(&drawn).clone();
             self.clients.push(Client::new(at, contract));
-            let when = self.rng.between(500, self.plan.trouble);
+            let last = if self.plan.rush { 15_000 } else { self.plan.trouble };
+            let when = self.rng.between(4_000, last);
             self.after(when, Event::Submit(at));
         }
         self.after(3_000, Event::Fault);

@@ -15,7 +15,10 @@ use shared::{
 };
 
 pub(crate) use self::work::Exec;
-use self::{beat::Advertising, deliver::{Reporting, Spooled}};
+use self::{
+    beat::Advertising,
+    deliver::{Reporting, Spooled},
+};
 use crate::{
     agent_core::{LeaseKey, NodeCore, StepKey},
     contracts::{KINDS, WORDS},
@@ -338,6 +341,8 @@ impl World {
     pub(crate) fn wake_copy(&mut self, of: usize, at: usize) {
         let keys: BTreeSet<StepKey> = self.agents[at].core.running().cloned().collect();
         self.note_rivals(at);
+        let instance = self.agents[at].instance.clone();
+        self.rules.heard.remove(&instance);
         for proc in [of, at] {
             self.agents[proc].copied.extend(keys.iter().cloned());
         }

@@ -15,8 +15,7 @@ impl Rules {
                 self.fail("cause", || format!("{} is sealed and has not ended", show(run)));
                 continue;
             };
-            let lapsed =
-                |node| look.before.leases.get(node).is_some_and(|it| it.run == *id && !it.holds(look.now));
+            let lapsed = |node| look.before.leases.get(node).is_some_and(|it| it.run == *id && !it.holds(look.now));
             let true_cause = match (cause, what) {
                 (Cause::Judged, What::Report(_)) => !run.steps.iter().any(failed_by_itself),
                 (Cause::StepFailed(step), What::Report(_) | What::Claim(_)) => {

@@ -63,7 +63,9 @@ impl Rules {
         for (run, id) in claimed.filter_map(|it| it.run.as_ref().zip(it.node.as_ref())) {
             let Some(node) = look.after.node(id) else { continue };
             let may = node.is_live(look.now) && !node.stopping && node.policy.drain < Drain::AtBoundary;
-            self.must("claim", may, || format!("{} claims a step of {run} on {id} against the node's word", what.name()));
+            self.must("claim", may, || {
+                format!("{} claims a step of {run} on {id} against the node's word", what.name())
+            });
             if let Some(proc) = speaker(look, node) {
                 let acked = proc.acked.drain < Drain::AtBoundary && !proc.acked.stopping;
                 self.must("claim", acked, || format!("a step of {run} is claimed on {id} after it was told to stop"));

@@ -10,7 +10,7 @@ mod work;
 use std::collections::{BTreeMap, BTreeSet};
 
 use shared::{
-    Nonce, RunId, Seq, Timestamp,
+    InstanceId, Nonce, RunId, Seq, Timestamp,
     domain::{
         Advert, Answer, Cancel, Changes, EventKind, Fleet, Refusal, Report, Run, Settings, Speaker, Submit, Wake,
         invariant,
@@ -47,7 +47,9 @@ impl What<'_> {
             ),
             Self::Open(who) => format!("open {} {} {:?}", who.node, who.instance, who.streams),
             Self::Claim(who) => format!("claim {} {}", who.node, who.instance),
-            Self::Report(it) => format!("report {}/{}/{} by {} {}", it.run, it.seq, it.attempt, it.who.node, it.who.instance),
+            Self::Report(it) => {
+                format!("report {}/{}/{} by {} {}", it.run, it.seq, it.attempt, it.who.node, it.who.instance)
+            }
             Self::Submit(it) => format!("submit {}", it.run),
             Self::Cancel(it) => format!("cancel {}", it.run),
             Self::Reap => "reap".to_owned(),
@@ -79,6 +81,8 @@ pub(crate) struct Look<'a> {
     pub(crate) now: Timestamp,
     pub(crate) settings: &'a Settings,
     pub(crate) agents: &'a [Proc],
+    /// The process that sent it.
+    pub(crate) from: Option<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -89,6 +93,8 @@ pub(crate) struct Rules {
     lapsed: BTreeSet<Nonce>,
     /// Every answer that was ever given to a report.
     answers: BTreeMap<(RunId, Seq, u32), Answer>,
+    /// The process that opened the last stream of an instance, while that is not copied again.
+    pub(crate) heard: BTreeMap<InstanceId, usize>,
     /// Words of the audit log, counted.
     events: BTreeMap<&'static str, usize>,
 }
@@ -124,6 +130,7 @@ impl Rules {
         self.grants(what, look, true_now);
         self.leases(what, look);
         self.ends(what, look);
+        self.copies(what, look, refused);
         self.results(what, look, refused);
     }
 

@@ -10,15 +10,7 @@ use crate::{agent::Proc, agent_core::StepKey, event::Ms};
 
 impl Rules {
     /// An agent starts a process.
-    pub(crate) fn starts(
-        &mut self,
-        agents: &[Proc],
-        fleet: &Fleet,
-        at: usize,
-        key: &StepKey,
-        nonce: Nonce,
-        now: Ms,
-    ) {
+    pub(crate) fn starts(&mut self, agents: &[Proc], fleet: &Fleet, at: usize, key: &StepKey, nonce: Nonce, now: Ms) {
         let holds = |proc: &Proc, nonce: Nonce| {
             fleet.lease(&proc.node).is_some_and(|lease| lease.run == key.run && lease.nonce == nonce)
         };
@@ -27,11 +19,27 @@ impl Rules {
             if other == at || exec.key.run != key.run || exec.key.seq != key.seq {
                 continue;
             }
-            let copied = agents[at].copied.contains(key) || proc.copied.contains(&exec.key);
+            // Two copies of one running machine look alike until the loser speaks next; see `copies`.
+            let copied = agents[at].copied.contains(key) || proc.instance == agents[at].instance;
             let twice = exec.nonce == nonce || (holds(proc, exec.nonce) && holds(&agents[at], nonce));
             self.must("twice", copied || !twice, || {
                 format!("{key} begins on {} and {} runs on {} at {now}", agents[at].node, exec.key, proc.node)
             });
+        }
+    }
+
+    /// Of two copies of one running machine only the one that opened its stream last is heard.
+    pub(super) fn copies(&mut self, what: &What<'_>, look: &Look<'_>, refused: Option<&Refusal>) {
+        let Some(at) = look.from.filter(|_| refused.is_none()) else { return };
+        match what {
+            What::Open(who) => {
+                self.heard.insert(who.instance.clone(), at);
+            }
+            What::Advert(Advert { who, .. }) => {
+                let heard = self.heard.get(&who.instance).is_none_or(|it| *it == at);
+                self.must("copy", heard, || format!("{} of another copy is taken", what.name()));
+            }
+            _ => {}
         }
     }
 
@@ -63,7 +71,10 @@ impl Rules {
         if row.is_some_and(|it| it.answer.is_some() && it.nonce == report.nonce && it.node == report.who.node) {
             let nothing = look.changes.is_empty();
             return self.must("answer", refused.is_none() && nothing, || {
-                format!("{key} was answered before, and is now {}", refused.map_or("taken again".to_owned(), |it| it.to_string()))
+                format!(
+                    "{key} was answered before, and is now {}",
+                    refused.map_or("taken again".to_owned(), |it| it.to_string())
+                )
             });
         }
         if refused.is_some() {
@@ -102,8 +113,8 @@ impl Rules {
                     && matches!(&it.state, StepState::Claimed { node, .. } if *node == advert.who.node)
             });
             let after = look.after.runs.get(run).and_then(|it| it.step(*seq));
-            let lost = after
-                .is_some_and(|it| matches!(it.state, StepState::Failed { reason: FailReason::NodeRestarted, .. }));
+            let lost =
+                after.is_some_and(|it| matches!(it.state, StepState::Failed { reason: FailReason::NodeRestarted, .. }));
             self.must("spool", !(claimed && lost), || {
                 format!("{run}/{seq}/{attempt} is finished and spooled on {}, and counts as lost", advert.who.node)
             });
