@@ -167,6 +167,15 @@ impl NodeCore {
         self.deadline
     }
 
+    /// Whether the time to live is over or so near its end that a step which starts now would be told to end before
+    /// the next advert. Such a step is left alone: the next accepted advert, which does not list it, has it sent again.
+    #[must_use]
+    pub fn is_lapsed(&self, now: BootTime) -> bool {
+        // Of a quarter at most is the grace, of an eighth the margin for killing.
+        let near = |ttl: Duration| Duration::from_millis(ttl.millis() / 8 * 3);
+        self.deadline.is_some_and(|(end, ttl)| now.plus(near(ttl)) >= end)
+    }
+
     /// A stream is about to be opened, under this fresh id: a copy of this machine that is made while an opening is
     /// under way must not have the same newest id as its original. Only when openings fail for very long the newest
     /// id is used again, because the mediator takes only so many.

@@ -141,6 +141,18 @@ fn a_copy_that_is_made_while_a_stream_opens_has_another_newest_id_than_its_origi
 }
 
 #[test]
+fn a_step_that_comes_when_the_time_to_live_is_over_would_be_killed_at_once() {
+    let mut node = NodeCore::default();
+    assert!(!node.is_lapsed(at(1)), "nothing is known yet");
+    node.apply(&reply(1, &[]), at(1_000), None);
+    assert!(!node.is_lapsed(at(4_000)));
+    assert!(node.is_lapsed(at(4_750)), "it would be told to end before the next advert");
+    assert!(node.is_lapsed(at(99_000)));
+    node.apply(&reply(1, &[]), at(99_000), None);
+    assert!(!node.is_lapsed(at(99_001)));
+}
+
+#[test]
 fn the_time_to_live_counts_from_the_sending() {
     let mut node = NodeCore::default();
     node.apply(&reply(1, &[]), at(1_000), None);

@@ -343,6 +343,7 @@ impl World {
         self.note_rivals(at);
         let instance = self.agents[at].instance.clone();
         self.rules.heard.remove(&instance);
+        self.rules.copied.extend(self.agents[at].core.streams().iter().cloned());
         for proc in [of, at] {
             self.agents[proc].copied.extend(keys.iter().cloned());
         }

@@ -5,6 +5,7 @@ use shared::domain::Refusal;
 use super::Superseded;
 use crate::{
     agent_core::{Received, StepKey},
+    clock::BootTime,
     event::{Body, Conn, Item, Mine},
     world::World,
 };
@@ -45,6 +46,11 @@ impl World {
             }
             Item::Step(step) => {
                 let key = StepKey { run: step.run.clone(), seq: step.seq, attempt: step.attempt };
+                if proc.core.is_lapsed(BootTime::from_millis(self.now)) {
+                    self.count("steps that came after the time to live");
+                    self.say(|_| format!("{key} waits until an advert is accepted again"));
+                    return self.beat_soon(at);
+                }
                 match proc.core.receive(&key, step.nonce, step.rev) {
                     Received::Ignore(why) => self.say(|_| format!("{key} is not started: {why}")),
                     Received::Start(gone) => {

@@ -10,7 +10,7 @@ mod work;
 use std::collections::{BTreeMap, BTreeSet};
 
 use shared::{
-    InstanceId, Nonce, RunId, Seq, Timestamp,
+    InstanceId, Nonce, RunId, Seq, StreamId, Timestamp,
     domain::{
         Advert, Answer, Cancel, Changes, EventKind, Fleet, Refusal, Report, Run, Settings, Speaker, Submit, Wake,
         invariant,
@@ -95,6 +95,8 @@ pub(crate) struct Rules {
     answers: BTreeMap<(RunId, Seq, u32), Answer>,
     /// The process that opened the last stream of an instance, while that is not copied again.
     pub(crate) heard: BTreeMap<InstanceId, usize>,
+    /// Streams that two copies know of.
+    pub(crate) copied: BTreeSet<StreamId>,
     /// Words of the audit log, counted.
     events: BTreeMap<&'static str, usize>,
 }

@@ -32,7 +32,7 @@ impl Rules {
     pub(super) fn copies(&mut self, what: &What<'_>, look: &Look<'_>, refused: Option<&Refusal>) {
         let Some(at) = look.from.filter(|_| refused.is_none()) else { return };
         match what {
-            What::Open(who) => {
+            What::Open(who) if who.streams.last().is_some_and(|it| !self.copied.contains(it)) => {
                 self.heard.insert(who.instance.clone(), at);
             }
             What::Advert(Advert { who, .. }) => {
