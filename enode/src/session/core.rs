@@ -4,7 +4,7 @@
 //! The rule behind all of it: a lease *is* its nonce, and an answer that is older than a grant says nothing
 //! about that grant.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use shared::{Duration, InstanceId, NodeId, Nonce, RunId, Seq, StreamId, domain::Policy};
 
@@ -73,6 +73,9 @@ const MAX_OPEN: usize = 8;
 /// Streams that were drawn since one was stored. The mediator takes 1,000.
 const MAX_STREAMS: usize = 100;
 
+/// Leases that are remembered as over. A node has one at a time, so that no step on its way is of an older one.
+const MAX_OVER: usize = 64;
+
 /// The node's knowledge.
 #[derive(Debug, Clone, Default)]
 pub struct NodeCore {
@@ -92,6 +95,8 @@ pub struct NodeCore {
     seen: BTreeMap<StepKey, Nonce>,
     running: BTreeMap<StepKey, Nonce>,
     finished: BTreeMap<StepKey, Nonce>,
+    /// Leases of which the mediator said that they are gone for good, latest last.
+    over: VecDeque<LeaseKey>,
     deadline: Option<(BootTime, Duration)>,
     advert_no: i64,
 }
@@ -241,7 +246,9 @@ impl NodeCore {
         if self.seen.get(key) == Some(&nonce) {
             return Received::Ignore("it is known already");
         }
-        if self.known_rev.is_some_and(|known| known >= rev) && !self.known.contains(&lease) {
+        // What ended its Run may have overtaken a step that was sent once more.
+        let late = self.known_rev.is_some_and(|known| known >= rev) && !self.known.contains(&lease);
+        if late || self.over.contains(&lease) {
             return Received::Ignore("its lease has ended");
         }
         if self.running.len() >= MAX_OPEN {
@@ -279,6 +286,9 @@ impl NodeCore {
 
     /// The lease has ended, whatever the rev: its Run is over.
     pub fn end(&mut self, lease: &LeaseKey) {
+        self.over.push_back(lease.clone());
+        let surplus = self.over.len().saturating_sub(MAX_OVER);
+        self.over.drain(..surplus);
         self.known.remove(lease);
         self.forget(lease);
     }

@@ -153,6 +153,18 @@ fn a_step_that_comes_when_the_time_to_live_is_over_would_be_killed_at_once() {
 }
 
 #[test]
+fn a_step_that_was_sent_again_and_overtaken_by_the_end_of_its_run_is_not_run_again() {
+    let mut node = NodeCore::default();
+    node.apply(&reply(5, &[lease("r", 1)]), at(1), None);
+    assert_eq!(node.receive(&key("r", 0, 1), Nonce::from_bits(1), 5), Received::Start(Vec::new()));
+    assert!(node.finish(&key("r", 0, 1)));
+    // A new stream was opened at rev 6 and sends what is claimed, while the report is answered: the Run is over.
+    node.settled(&key("r", 0, 1));
+    node.end(&lease("r", 1));
+    assert!(matches!(node.receive(&key("r", 0, 1), Nonce::from_bits(1), 6), Received::Ignore(_)));
+}
+
+#[test]
 fn the_time_to_live_counts_from_the_sending() {
     let mut node = NodeCore::default();
     node.apply(&reply(1, &[]), at(1_000), None);

@@ -60,6 +60,7 @@ fn replay(seed: u64) -> String {
 #[test]
 fn every_seed_holds() {
     let (first, seeds) = (number("SIM_FIRST").unwrap_or(0), number("SIM_SEEDS").unwrap_or(SEEDS));
+    let most = usize::try_from(number("SIM_MOST").unwrap_or(5)).unwrap();
     let next = AtomicU64::new(first);
     let broken = Mutex::new(BTreeMap::new());
     let total = Mutex::new(BTreeMap::<&str, u64>::new());
@@ -69,7 +70,7 @@ fn every_seed_holds() {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + seeds || broken.lock().unwrap().len() >= 5 {
+                    if seed >= first + seeds || broken.lock().unwrap().len() >= most {
                         return;
                     }
                     let story = play(seed, false);

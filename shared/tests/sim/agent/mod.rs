@@ -88,7 +88,7 @@ pub(crate) struct Proc {
     pub(crate) acked: Acked,
     /// The present instance was accepted, and whether another process for the node was alive since.
     was_accepted: bool,
-    rival: bool,
+    pub(crate) rival: bool,
     /// What a copy of the running machine had in hand: nothing can keep that from happening twice.
     pub(crate) copied: BTreeSet<StepKey>,
 }

@@ -1,6 +1,6 @@
 //! Every Run that ends says why, and it is true.
 
-use shared::domain::{Cause, Drain, FailReason, Run, StepState};
+use shared::domain::{Cause, Drain, FailReason, Run, RunState, StepState};
 
 use super::{Look, Rules, What, show};
 
@@ -34,6 +34,8 @@ impl Rules {
                 (Cause::Rejected, What::Submit(_)) => true,
                 _ => false,
             };
+            let deserved = !matches!(run.state, RunState::Succeeded(_)) || well(run);
+            self.must("verdict", deserved, || format!("it has not succeeded: {}", show(run)));
             self.must("cause", true_cause, || format!("after {}: {} ({cause:?})", what.name(), show(run)));
         }
     }
@@ -56,4 +58,28 @@ fn settled(run: &Run) -> bool {
         _ => false,
     };
     run.steps.iter().any(failed_by_itself) || (run.contract.success_when.is_empty() && run.steps.iter().any(bad))
+}
+
+/// What success means, told once more: no step failed, every condition on a step that ran is met; without conditions
+/// every step that ran ended well, and none that was picked is out of reach.
+fn well(run: &Run) -> bool {
+    let code = |step: &shared::domain::Step| match step.state {
+        StepState::Done { exit_code, .. } => exit_code,
+        _ => None,
+    };
+    let skipped = |step: &shared::domain::Step| matches!(step.state, StepState::Skipped { .. });
+    let conditions = &run.contract.success_when;
+    let ended = run.steps.iter().all(|step| !step.is_open() && !matches!(step.state, StepState::Failed { .. }));
+    let plain = |step: &shared::domain::Step| {
+        if skipped(step) { step.picked != Some(true) } else { code(step).is_none_or(|it| it == 0) }
+    };
+    let met = conditions.iter().all(|condition| {
+        let Some(step) = run.steps.iter().find(|it| it.name == condition.step) else { return false };
+        if skipped(step) {
+            return !condition.required && step.picked != Some(true);
+        }
+        condition.exit_code.is_none_or(|wanted| code(step) == Some(wanted))
+            && condition.produced.iter().flatten().all(|file| step.produced.contains(file))
+    });
+    ended && met && (!conditions.is_empty() || run.steps.iter().all(plain))
 }

@@ -80,6 +80,8 @@ impl Rules {
                 let needs = step.needs.iter().filter_map(|need| before.step(*need));
                 let over = needs.clone().all(|need| !need.is_open())
                     && (step.needs.is_empty() || needs.clone().any(|it| matches!(it.state, StepState::Done { .. })));
+                let aside = step.picked == Some(false);
+                self.must("fork", !aside, || format!("{run}/{} is claimed and its fork went elsewhere", step.name));
                 self.must("claim", over, || format!("{run}/{} is claimed before its needs are over", step.name));
             }
         }

@@ -1,6 +1,6 @@
 //! A lease that has run out stays so, is taken from nobody before, and from nobody who still works.
 
-use shared::domain::EventKind;
+use shared::domain::{Advert, Drain, EventKind};
 
 use super::{Look, Rules, What};
 
@@ -19,9 +19,42 @@ impl Rules {
                 format!("{} revives the lease of {} on {}", what.name(), lease.run, lease.node)
             });
         }
-        if matches!(what, What::Reap) {
-            self.reaped(look);
+        for lease in look.after.leases() {
+            let Some(node) = look.after.node(&lease.node).filter(|it| it.policy.drain == Drain::AtBoundary) else {
+                continue;
+            };
+            let idle = look.after.runs.get(&lease.run).is_some_and(|run| run.claimed_on(&node.id).is_none());
+            self.must("boundary", !idle, || {
+                format!("after {} {} holds {} idle, against its owner's word", what.name(), lease.run, node.id)
+            });
         }
+        match what {
+            What::Reap => self.reaped(look),
+            What::Startup => self.outage(look),
+            What::Advert(advert) => self.takes_over(advert, look),
+            _ => {}
+        }
+    }
+
+    /// The silence of a mediator that was away alone costs nobody a lease.
+    fn outage(&mut self, look: &Look<'_>) {
+        let Some(reaped_at) = look.before.reaped_at else { return };
+        let heard = look.before.nodes.values().map(|it| it.seen_at).max().unwrap_or_default().max(reaped_at);
+        if look.now.since(heard) <= look.settings.renew * 2 {
+            return;
+        }
+        for lease in look.before.leases.values().filter(|it| it.not_after > reaped_at) {
+            let holds = look.after.lease(&lease.node).is_some_and(|it| it.holds(look.now + look.settings.renew));
+            self.must("outage", holds, || format!("the lease of {} ran out while nobody could renew it", lease.node));
+        }
+    }
+
+    /// Another instance speaks only when it names the present one, or that one has gone silent.
+    fn takes_over(&mut self, advert: &Advert, look: &Look<'_>) {
+        let Some(before) = look.before.nodes.get(&advert.who.node) else { return };
+        let Some(after) = look.after.node(&before.id).filter(|it| it.instance != before.instance) else { return };
+        let may = advert.replaces.contains(&before.instance) || !before.is_live(look.now);
+        self.must("fence", may, || format!("{} takes {} over from {}", after.instance, after.id, before.instance));
     }
 
     fn reaped(&mut self, look: &Look<'_>) {

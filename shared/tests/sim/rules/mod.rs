@@ -95,6 +95,8 @@ pub(crate) struct Rules {
     answers: BTreeMap<(RunId, Seq, u32), Answer>,
     /// The process that opened the last stream of an instance, while that is not copied again.
     pub(crate) heard: BTreeMap<InstanceId, usize>,
+    /// Every attempt that an agent began to execute.
+    started: BTreeSet<(RunId, Seq, u32)>,
     /// Streams that two copies know of.
     pub(crate) copied: BTreeSet<StreamId>,
     /// Words of the audit log, counted.

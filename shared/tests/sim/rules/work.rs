@@ -11,6 +11,9 @@ use crate::{agent::Proc, agent_core::StepKey, event::Ms};
 impl Rules {
     /// An agent starts a process.
     pub(crate) fn starts(&mut self, agents: &[Proc], fleet: &Fleet, at: usize, key: &StepKey, nonce: Nonce, now: Ms) {
+        let triple = (key.run.clone(), key.seq, key.attempt);
+        let first = self.started.insert(triple) || agents[at].copied.contains(key) || agents[at].rival;
+        self.must("once", first, || format!("{key} is executed again on {}", agents[at].node));
         let holds = |proc: &Proc, nonce: Nonce| {
             fleet.lease(&proc.node).is_some_and(|lease| lease.run == key.run && lease.nonce == nonce)
         };
