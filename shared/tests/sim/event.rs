@@ -3,7 +3,7 @@
 
 use shared::{
     InstanceId, NodeId, Nonce, RunId, StreamId,
-    domain::{Advert, AdvertReply, Cancel, ClaimedStep, Refusal, Report, ReportReply, Speaker, Submit},
+    domain::{Advert, AdvertReply, AnswerAsk, Cancel, ClaimedStep, Refusal, Report, ReportReply, Speaker, Submit},
 };
 
 use crate::agent_core::StepKey;
@@ -37,6 +37,7 @@ pub(crate) enum Body {
     Report(Box<Report>),
     Submit(Box<Submit>),
     Cancel(Cancel),
+    Ask(Box<AnswerAsk>),
     Reap,
     Sweep,
 }
@@ -96,6 +97,7 @@ pub(crate) enum Event {
     Resume(usize),
     Submit(usize),
     Accepted(usize),
+    Person,
     Fault,
     Calm,
 }

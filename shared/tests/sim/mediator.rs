@@ -185,6 +185,9 @@ impl World {
             Body::Cancel(cancel) => {
                 let _gone = self.apply(&cancel, What::Cancel(&cancel), later, at);
             }
+            Body::Ask(answer) => {
+                let _late = self.apply(&*answer, What::Answer(&answer), later, at);
+            }
             Body::Reap => {
                 let _count = self.apply(&Reap, What::Reap, later, at);
             }

@@ -36,6 +36,8 @@ pub(crate) struct Plan {
     /// Everybody submits at the beginning.
     pub(crate) rush: bool,
     pub(crate) max_per_run: u32,
+    /// In seconds.
+    pub(crate) reserve_after: u64,
     pub(crate) luck: Luck,
 }
 
@@ -72,6 +74,7 @@ impl Plan {
             trouble: if nodes > 20 { 60_000 } else { rng.between(60_000, 240_000) },
             longest: if nodes > 20 { 2_000 } else { *rng.pick(&[2_000, 20_000, 90_000]) },
             rush: rng.chance(500),
+            reserve_after: *rng.pick(&[10, 60, 300]),
             max_per_run: if rng.chance(100) { 2 } else { 0 },
             luck,
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use shared::{
     NodeId, RunId, Timestamp,
-    domain::{Changes, Fleet, Lease, Node, Run, RunState, Shape, Touches},
+    domain::{Changes, Fleet, Lease, Node, Place, Reservation, Run, RunState, Shape, Touches},
 };
 
 #[derive(Debug, Default)]
@@ -13,6 +13,7 @@ pub(crate) struct Rows {
     rev: i64,
     next_place: i64,
     pub(crate) reaped_at: Option<Timestamp>,
+    reservation: Option<Reservation>,
     pub(crate) nodes: BTreeMap<NodeId, Node>,
     pub(crate) leases: BTreeMap<NodeId, Lease>,
     pub(crate) runs: BTreeMap<RunId, Run>,
@@ -23,6 +24,7 @@ impl Rows {
     pub(crate) fn write(&mut self, fleet: &Fleet, changes: &Changes) {
         if changes.fleet {
             (self.rev, self.next_place) = (fleet.rev, fleet.next_place);
+            self.reservation.clone_from(&fleet.reservation);
         }
         if changes.reaped {
             self.reaped_at = fleet.reaped_at;
@@ -70,10 +72,12 @@ impl Rows {
         }
     }
 
-    /// What a mediator knows that has just started. Runs that are under way are read when a command touches them.
+    /// What a mediator knows that has just started. Runs that are under way and
+    /// wait for nobody else are read when a command touches them.
     pub(crate) fn load(&self) -> Fleet {
         let mut fleet = Fleet::default();
         (fleet.rev, fleet.next_place, fleet.reaped_at) = (self.rev, self.next_place, self.reaped_at);
+        fleet.reservation.clone_from(&self.reservation);
         for node in self.nodes.values() {
             fleet.load_node(node.clone());
         }
@@ -82,7 +86,10 @@ impl Rows {
         }
         for run in self.runs.values() {
             if run.state == RunState::Queued {
-                fleet.queue.insert(run.place, run.id.clone(), Shape::new(&run.contract.requires));
+                let shape = Shape::new(&run.contract.requires);
+                fleet.queue.insert(Place::of_run(run.place), run.id.clone(), shape, run.created_at);
+            } else if run.state == RunState::Running && run.is_waiting() {
+                fleet.load_run(run.clone());
             }
         }
         fleet

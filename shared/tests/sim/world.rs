@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use shared::domain::Settings;
+use shared::{Duration, domain::Settings};
 
 use crate::{
     agent::Proc,
@@ -73,7 +73,11 @@ impl World {
     pub(crate) fn new(seed: u64, tracing: bool) -> Self {
         let mut rng = Rng::new(seed);
         let plan = Plan::draw(seed, &mut rng);
-        let settings = Settings { max_per_run: plan.max_per_run, ..Settings::default() };
+        let settings = Settings {
+            max_per_run: plan.max_per_run,
+            reserve_after: Duration::from_secs(plan.reserve_after),
+            ..Settings::default()
+        };
         let mut world = Self {
             now: 10_000_000,
             luck: plan.luck,
@@ -115,6 +119,7 @@ impl World {
             self.after(when, Event::Submit(at));
         }
         self.after(3_000, Event::Fault);
+        self.after(5_000, Event::Person);
         self.after(self.plan.trouble, Event::Calm);
     }
 
@@ -149,6 +154,7 @@ impl World {
             Event::Resume(at) => self.resume(at),
             Event::Submit(at) => self.submit(at),
             Event::Accepted(at) => self.clients[at].accepted = true,
+            Event::Person => self.person(),
             Event::Fault => self.fault(),
             Event::Calm => self.calm_down(),
         }

@@ -20,6 +20,7 @@ pub(crate) struct Spooled {
     pub(crate) outcome: Outcome,
     pub(crate) produced: Vec<String>,
     pub(crate) fork_value: Option<Result<String, String>>,
+    pub(crate) invalid: Option<String>,
     /// Its lease has ended.
     pub(crate) dropped: bool,
     /// It was sent, and nobody knows what became of it.
@@ -57,6 +58,7 @@ impl World {
             outcome: spooled.outcome,
             produced: spooled.produced,
             fork_value: spooled.fork_value,
+            invalid: spooled.invalid,
             log_bytes: 0,
         };
         let id = self.ask(at, Body::Report(Box::new(report)));

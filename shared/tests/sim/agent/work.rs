@@ -68,7 +68,8 @@ impl World {
         let Some(exec) = self.agents[at].exec.take() else { return };
         self.say(|world| format!("{} ends {}: {outcome:?}", world.agents[at].node, exec.key));
         let spec = &exec.step.contract.steps[exec.step.seq as usize];
-        let fork_value = spec.dispatch.as_ref().map(|fork| Ok(self.rng.pick(&fork.to).to_string()));
+        let fork_value = spec.dispatch.as_ref().map(|fork| Ok((*self.rng.pick(&fork.to.values())).to_owned()));
+        let invalid = self.rng.chance(self.luck.bad_end / 5).then(|| "it does not fit its schema".to_owned());
         let produced = if self.rng.chance(self.luck.bad_end) { Vec::new() } else { spec.out.clone() };
         let proc = &mut self.agents[at];
         if proc.core.finish(&exec.key) {
@@ -78,6 +79,7 @@ impl World {
                 outcome,
                 produced,
                 fork_value,
+                invalid,
                 dropped: false,
                 unanswered: false,
             };

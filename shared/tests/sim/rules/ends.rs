@@ -1,5 +1,6 @@
 //! Every Run that ends says why, and it is true.
 
+use shared::contract::OnDrain;
 use shared::domain::{Cause, Drain, FailReason, Run, RunState, StepState};
 
 use super::{Look, Rules, What, show};
@@ -17,19 +18,19 @@ impl Rules {
             };
             let lapsed = |node| look.before.leases.get(node).is_some_and(|it| it.run == *id && !it.holds(look.now));
             let true_cause = match (cause, what) {
-                (Cause::Judged, What::Report(_)) => !run.steps.iter().any(failed_by_itself),
-                (Cause::StepFailed(step), What::Report(_) | What::Claim(_)) => {
-                    run.steps.iter().any(|it| it.name == *step && failed_by_itself(it))
-                }
+                (Cause::Judged, _) => !run.steps.iter().any(failed_by_itself),
+                (Cause::StepFailed(step), _) => run.steps.iter().any(|it| it.name == *step && failed_by_itself(it)),
                 (Cause::Cancelled(_), What::Cancel(cancel)) => cancel.run == *id,
-                (Cause::Drain(node), What::Report(_) | What::Advert(_)) => {
+                (Cause::Drain(node), _) => {
                     let word = look.after.node(node).map(|node| node.policy.drain);
-                    word == Some(Drain::AtBoundary) && look.before.leases.contains_key(node) && !settled(run)
+                    let held = look.before.leases.contains_key(node);
+                    word == Some(Drain::AtBoundary) && held && run.contract.on_drain == OnDrain::Close && !settled(run)
                 }
-                (Cause::LeaseExpired(node), What::Reap) => lapsed(node),
+                (Cause::LeaseExpired(node), What::Reap) => lapsed(node) && run.losses >= run.contract.on_lost.retry,
                 (Cause::NodeRestarted(node), What::Advert(advert)) => {
                     advert.who.node == *node
                         && look.before.nodes.get(node).is_some_and(|it| it.instance != advert.who.instance)
+                        && run.losses >= run.contract.on_lost.retry
                 }
                 (Cause::Rejected, What::Submit(_)) => true,
                 _ => false,
@@ -57,7 +58,9 @@ fn settled(run: &Run) -> bool {
         StepState::Done { exit_code, .. } => exit_code.is_some_and(|code| code != 0),
         _ => false,
     };
-    run.steps.iter().any(failed_by_itself) || (run.contract.success_when.is_empty() && run.steps.iter().any(bad))
+    let loops = run.contract.steps.iter().any(|it| it.repeat.is_some());
+    run.steps.iter().any(failed_by_itself)
+        || (!loops && run.contract.success_when.is_empty() && run.steps.iter().any(bad))
 }
 
 /// What success means, told once more: no step failed, every condition on a step that ran is met; without conditions

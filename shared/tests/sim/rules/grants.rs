@@ -2,7 +2,7 @@
 //! was acknowledged.
 
 use shared::{
-    NodeId,
+    NodeId, RunId,
     domain::{Drain, EventKind, Node, StepState, match_roles},
 };
 
@@ -37,7 +37,10 @@ impl Rules {
 
     /// Nobody overtakes an older Run that could have had the same nodes.
     fn order(&mut self, what: &What<'_>, look: &Look<'_>) {
-        for promotion in &look.changes.promotions {
+        // What an acquire sets free in the course of a scan comes too late for whom it has passed.
+        let several = look.changes.events.iter().any(|it| matches!(it.kind, EventKind::StepWaiting))
+            || look.changes.promotions.iter().any(|it| !promoted(look, &it.run));
+        for promotion in look.changes.promotions.iter().filter(|_| !several) {
             let nodes_of = |id| {
                 let granted = look.changes.events.iter().filter(|it| it.kind == EventKind::LeaseGranted);
                 granted.filter(move |it| it.run.as_ref() == Some(id)).filter_map(|it| it.node.as_ref())
@@ -46,12 +49,25 @@ impl Rules {
             could.extend(nodes_of(&promotion.run).filter_map(|id| look.after.node(id)));
             let place = look.after.runs.get(&promotion.run).or_else(|| look.before.runs.get(&promotion.run));
             let Some(place) = place.map(|run| run.place) else { continue };
-            for (older, queued) in look.after.queue.iter().take_while(|(older, _)| *older < place) {
-                let width: u32 = queued.shape.requires.iter().map(|it| it.count).sum();
+            for (older, queued) in look.after.queue.iter().take_while(|(older, _)| older.run < place) {
+                let held = if older.acquire.is_some() { look.after.held_by(&queued.run) } else { 0 };
+                let width = queued.shape.width() + held;
                 let wide = look.settings.max_per_run != 0 && width > look.settings.max_per_run;
-                let overtaken = !wide && match_roles(&queued.shape.requires, could.iter().copied(), |_| false).is_ok();
+                let kept = look.after.reservation.as_ref();
+                let kept = kept.filter(|it| older.acquire.is_none() && it.place < older.run);
+                let his = could.iter().copied().filter(|node| kept.is_none_or(|it| !it.nodes.contains(&node.id)));
+                let overtaken = !wide && match_roles(&queued.shape.requires, his, |_| false).is_ok();
                 self.must("order", !overtaken, || {
-                    format!("in {} {} overtakes {} at place {older}", what.name(), promotion.run, queued.run)
+                    let events: Vec<_> =
+                        look.changes.events.iter().map(|it| (it.kind.as_str(), &it.run, &it.node)).collect();
+                    let wants = &queued.shape.requires;
+                    format!(
+                        "in {} {} overtakes {} at {older:?}: it wants {wants:?}, could have {:?}; {events:?}",
+                        what.name(),
+                        promotion.run,
+                        queued.run,
+                        could.iter().map(|it| &it.id).collect::<Vec<_>>()
+                    )
                 });
             }
         }
@@ -72,20 +88,25 @@ impl Rules {
             }
             let lease = look.before.leases.get(id).filter(|it| it.run == *run && it.holds(look.now));
             self.must("claim", lease.is_some(), || format!("a step of {run} is claimed on {id} without a lease"));
-            let Some((before, after)) = look.before.runs.get(run).zip(look.after.runs.get(run)) else { continue };
+            let Some(after) = look.after.runs.get(run) else { continue };
+            let loops = after.contract.steps.iter().any(|it| it.repeat.is_some());
             let here = |state: &StepState| matches!(state, StepState::Claimed { node, .. } if node == id);
             let second = after.steps.iter().filter(|it| here(&it.state)).count() > 1;
             self.must("claim", !second, || format!("two steps of {run} are claimed on {id}"));
             for step in after.steps.iter().filter(|it| here(&it.state)) {
-                let needs = step.needs.iter().filter_map(|need| before.step(*need));
+                let needs = step.needs.iter().filter_map(|need| after.step(*need));
                 let over = needs.clone().all(|need| !need.is_open())
                     && (step.needs.is_empty() || needs.clone().any(|it| matches!(it.state, StepState::Done { .. })));
-                let aside = step.picked == Some(false);
+                let aside = step.picked == Some(false) && !loops;
                 self.must("fork", !aside, || format!("{run}/{} is claimed and its fork went elsewhere", step.name));
                 self.must("claim", over, || format!("{run}/{} is claimed before its needs are over", step.name));
             }
         }
     }
+}
+
+fn promoted(look: &Look<'_>, run: &RunId) -> bool {
+    look.changes.events.iter().any(|it| it.kind == EventKind::RunPromoted && it.run.as_ref() == Some(run))
 }
 
 /// The process that speaks for the node now, if there is one and it is the only one of this instance.

@@ -1,6 +1,9 @@
 //! A lease that has run out stays so, is taken from nobody before, and from nobody who still works.
 
-use shared::domain::{Advert, Drain, EventKind};
+use shared::{
+    RunId,
+    domain::{Advert, Drain, EventKind, Lease, Run},
+};
 
 use super::{Look, Rules, What};
 
@@ -10,7 +13,10 @@ impl Rules {
             // The one moment that gives back what ran out: the silence was the mediator's own.
             self.lapsed.clear();
         }
-        for lease in look.before.leases.values().filter(|it| !matches!(what, What::Startup) && !it.holds(look.now)) {
+        // While its Run waits for a person a lease does not run out.
+        let waits = |run: &RunId| look.before.runs.get(run).is_some_and(Run::waits_for_a_person);
+        let ran_out = |it: &&Lease| !matches!(what, What::Startup) && !it.holds(look.now) && !waits(&it.run);
+        for lease in look.before.leases.values().filter(ran_out) {
             self.lapsed.insert(lease.nonce);
         }
         for lease in look.after.leases().filter(|it| it.holds(look.now)) {
@@ -58,7 +64,10 @@ impl Rules {
     }
 
     fn reaped(&mut self, look: &Look<'_>) {
-        for event in look.changes.events.iter().filter(|it| it.kind == EventKind::LeaseReleased) {
+        // A question that nobody answered in time ends Runs here as well.
+        let expired = |data: &serde_json::Value| data["wake"] == "LeaseExpired";
+        let released = look.changes.events.iter().filter(|it| it.kind == EventKind::LeaseReleased && expired(&it.data));
+        for event in released {
             let Some(lease) = event.node.as_ref().and_then(|id| look.before.leases.get(id)) else { continue };
             if lease.holds(look.now) {
                 // On another node of a Run that ended for the one that was lost.

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use shared::{
     InstanceId, Nonce, RunId, Seq, StreamId, Timestamp,
     domain::{
-        Advert, Answer, Cancel, Changes, EventKind, Fleet, Refusal, Report, Run, Settings, Speaker, Submit, Wake,
-        invariant,
+        Advert, Answer, AnswerAsk, Cancel, Changes, EventKind, Fleet, Refusal, Report, Run, Settings, Speaker, Submit,
+        Wake, invariant,
     },
 };
 
@@ -28,6 +28,7 @@ pub(crate) enum What<'a> {
     Report(&'a Report),
     Submit(&'a Submit),
     Cancel(&'a Cancel),
+    Answer(&'a AnswerAsk),
     Reap,
     Sweep,
     Startup,
@@ -52,23 +53,26 @@ impl What<'_> {
             }
             Self::Submit(it) => format!("submit {}", it.run),
             Self::Cancel(it) => format!("cancel {}", it.run),
+            Self::Answer(it) => format!("answer {}/{} {}", it.run, it.step, it.attempt),
             Self::Reap => "reap".to_owned(),
             Self::Sweep => "sweep".to_owned(),
             Self::Startup => "startup".to_owned(),
         }
     }
 
-    /// The wake points that this command may have.
-    const fn wakes(&self) -> &'static [Wake] {
-        match self {
-            Self::Advert(_) => &[Wake::RunCancelled, Wake::NodeRestarted, Wake::PartialRelease, Wake::AdvertOpened],
-            Self::Open(_) | Self::Sweep => &[],
-            Self::Claim(_) => &[Wake::RunSettled],
-            Self::Report(_) => &[Wake::RunSettled, Wake::RunCancelled, Wake::PartialRelease],
-            Self::Submit(_) => &[Wake::Submitted],
-            Self::Cancel(_) => &[Wake::RunCancelled],
-            Self::Reap => &[Wake::LeaseExpired],
-            Self::Startup => &[Wake::Startup],
+    /// Whether this command may promote under this name. What serves one Run can end another, so that most may
+    /// bring about several.
+    const fn may_wake(&self, wake: Wake) -> bool {
+        match wake {
+            Wake::RunSettled | Wake::RunCancelled | Wake::PartialRelease => {
+                !matches!(self, Self::Open(_) | Self::Sweep)
+            }
+            Wake::LeaseExpired => matches!(self, Self::Reap),
+            Wake::NodeRestarted => matches!(self, Self::Advert(_)),
+            Wake::AdvertOpened => matches!(self, Self::Advert(_)),
+            Wake::Submitted => !matches!(self, Self::Open(_) | Self::Sweep | Self::Startup),
+            Wake::Startup => matches!(self, Self::Startup),
+            Wake::Sweep => false,
         }
     }
 }
@@ -127,7 +131,7 @@ impl Rules {
             self.must("refusal", nothing, || format!("{} is refused ({refusal}) and changes rows", what.name()));
         }
         for promotion in &look.changes.promotions {
-            let named = what.wakes().contains(&promotion.wake);
+            let named = what.may_wake(promotion.wake);
             self.must("wake", named, || format!("{} promotes {} as {}", what.name(), promotion.run, promotion.wake));
         }
         self.count_events(look);
@@ -157,7 +161,7 @@ impl World {
             self.rules.fail("rows", || difference);
         }
         let of = |kind: EventKind| self.rules.events.get(kind.as_str()).copied().unwrap_or(0);
-        let came = of(EventKind::RunQueued) + of(EventKind::RunRejected);
+        let came = rows.runs.values().map(|run| run.place).collect::<BTreeSet<_>>().len();
         let went = of(EventKind::RunClosed) + of(EventKind::RunRejected);
         let wait = self.mediator.fleet.queue.len();
         let (runs, clients) = (rows.runs.len(), self.clients.len());

@@ -97,10 +97,15 @@ impl Rules {
         let by = row.is_some_and(|it| it.instance == report.who.instance);
         self.must("fence", claimed && by, || format!("{key} is taken from {node}, and was not claimed there by it"));
         if let Outcome::Completed { exit_code } = report.outcome {
-            let Some(step) = look.after.runs.get(run).and_then(|it| it.step(*seq)) else { return };
+            let Some(after) = look.after.runs.get(run) else { return };
+            let Some(step) = after.step(*seq) else { return };
+            let again = after.starts > look.before.runs[run].starts
+                || after.contract.steps.iter().any(|it| it.repeat.is_some());
             let kept = match &step.state {
                 StepState::Done { exit_code: code, .. } => *code == Some(exit_code),
                 StepState::Failed { reason, .. } => *reason == FailReason::InvalidOutput,
+                // Gone back in a loop, tried again after an invalid output, or begun anew.
+                StepState::Pending | StepState::Skipped { .. } => again || report.invalid.is_some(),
                 _ => false,
             };
             self.must("result", kept, || format!("{key} ended with {exit_code} and is {:?}", step.state));
