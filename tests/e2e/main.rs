@@ -2,6 +2,7 @@
 
 mod access;
 mod bad_input;
+mod clocks;
 mod closing;
 mod drain;
 mod gate;
