@@ -40,6 +40,27 @@ fn busy_counts_before_draining() {
 }
 
 #[test]
+fn a_leased_node_that_drains_needs_its_owner_as_well() {
+    // Both, and both in the sentence: the end of its Run alone frees nothing.
+    let both = drained(node("n1", "build"), Drain::Graceful, "holidays");
+    let got = why(&[both.clone()], &[lease("n1", "a")]);
+    assert_eq!(
+        got.summary,
+        "run waits (number 1 in line) waits for role builder: 1 of 1 matching node is leased (run a on n1), \
+         1 of these is also held back by the owner or the agent (n1 graceful: holidays); freed by AdvertOpened"
+    );
+    assert_eq!(got.wakes[0], Wake::AdvertOpened, "{got:?}");
+    // Another node that is only leased is the likelier one.
+    let got = why(&[both, node("n2", "build")], &[lease("n1", "a"), lease("n2", "b")]);
+    assert_eq!(got.wakes[0], Wake::RunSettled, "{got:?}");
+    assert!(got.wakes.contains(&Wake::AdvertOpened), "{got:?}");
+    assert!(got.summary.contains("1 of these is also held back"), "{}", got.summary);
+    // A drain that is at an end cannot be what is waited for.
+    let got = why(&[node("n1", "build")], &[lease("n1", "a")]);
+    assert!(!got.wakes.contains(&Wake::AdvertOpened), "{got:?}");
+}
+
+#[test]
 fn a_draining_node_shows_its_owners_words() {
     let got = why(&[drained(node("n1", "build"), Drain::Graceful, "holidays")], &[]);
     assert_eq!(
