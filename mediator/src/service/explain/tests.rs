@@ -47,9 +47,9 @@ fn a_leased_node_that_drains_needs_its_owner_as_well() {
     assert_eq!(
         got.summary,
         "run waits (number 1 in line) waits for role builder: 1 of 1 matching node is leased (run a on n1), \
-         1 of these is also held back by the owner or the agent (n1 graceful: holidays); freed by AdvertOpened"
+         1 of these is also held back by the owner or the agent (n1 graceful: holidays); freed by AdvertOpened and RunSettled"
     );
-    assert_eq!(got.wakes[0], Wake::AdvertOpened, "{got:?}");
+    assert_eq!(got.wakes[..2], [Wake::AdvertOpened, Wake::RunSettled], "{got:?}");
     // Another node that is only leased is the likelier one.
     let got = why(&[both, node("n2", "build")], &[lease("n1", "a"), lease("n2", "b")]);
     assert_eq!(got.wakes[0], Wake::RunSettled, "{got:?}");
@@ -172,7 +172,7 @@ fn too_few_nodes_and_what_the_others_lack() {
         got.summary,
         "run wide (number 1 in line) waits for role builder: 3 wanted, only 2 live nodes fit \
          (1 of 3 nodes lacks os=linux), 1 of 2 matching nodes is leased (run a on n1), 1 free; \
-         freed by AdvertOpened or RunSettled"
+         freed by AdvertOpened and RunSettled"
     );
 }
 
