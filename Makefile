@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PG_BIN := $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin)))
 
-.PHONY: help demo test check bench fmt postgres faketime nextest mutants
+.PHONY: help demo test check bench fmt postgres faketime nextest mutants units
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,6 +25,14 @@ bench: ## real Runs per second beside bare process starts (release build)
 
 mutants: postgres faketime nextest ## break each guard once and see its tests fail
 	cargo run --locked --quiet -p tests --bin with-postgres -- tests/mutants/run
+
+units: ## start the systemd units of deploy/ under a real systemd, in namespaces; needs root
+	@if [ ! -x /lib/systemd/systemd ] || [ ! -x /usr/bin/dbus-daemon ]; then \
+	  echo "systemd is missing: installing Debian's packages systemd and dbus"; \
+	  apt-get update -qq && apt-get install -y -qq systemd dbus; \
+	fi
+	cargo build --locked --workspace --bins
+	tests/units/run
 
 fmt: ## format
 	cargo fmt --all
