@@ -5,6 +5,7 @@ mod bad_input;
 mod clocks;
 mod closing;
 mod drain;
+mod first_steps;
 mod gate;
 mod lost;
 mod observe;

@@ -13,7 +13,10 @@ use super::{Explanation, RoleExplanation, age, node::held_back, some};
 /// Explains one Run against the fleet of the same snapshot.
 #[must_use]
 pub fn explain_run(fleet: &Fleet, run: &Run, settings: &Settings, now: Timestamp) -> Explanation {
-    let roles: Vec<RoleExplanation> = run.contract.requires.iter().map(|it| role(fleet, it, now)).collect();
+    // What is free now says nothing about a Run that has ended.
+    let ended = matches!(run.state, RunState::Succeeded(_) | RunState::Failed(_));
+    let requires = run.contract.requires.iter().filter(|_| !ended);
+    let roles: Vec<RoleExplanation> = requires.map(|it| role(fleet, it, now)).collect();
     let queued = run.state == RunState::Queued;
     let place = queued.then(|| place(fleet, &run.id)).flatten();
     let too_wide = settings.max_per_run != 0 && run.contract.width() > settings.max_per_run;

@@ -126,6 +126,7 @@ fn a_run_that_ended_says_how_and_never_who_cancelled() {
     let fleet = fleet(&[], &[], &[]);
     let got = explain_run(&fleet, &run, &Settings::default(), NOW);
     assert_eq!(got.summary, "run over FAILED: the owner of n1 took it back at a step boundary, 0s ago");
+    assert_eq!(got.roles, [], "who is free now is of no interest to it");
     run.state = RunState::Failed(Verdict { cause: Cause::Cancelled(id("someone")), findings: Vec::new() });
     assert!(!explain_run(&fleet, &run, &Settings::default(), NOW).summary.contains("someone"));
 }
