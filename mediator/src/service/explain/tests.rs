@@ -43,7 +43,7 @@ fn busy_counts_before_draining() {
 fn a_leased_node_that_drains_needs_its_owner_as_well() {
     // Both, and both in the sentence: the end of its Run alone frees nothing.
     let both = drained(node("n1", "build"), Drain::Graceful, "holidays");
-    let got = why(&[both.clone()], &[lease("n1", "a")]);
+    let got = why(std::slice::from_ref(&both), &[lease("n1", "a")]);
     assert_eq!(
         got.summary,
         "run waits (number 1 in line) waits for role builder: 1 of 1 matching node is leased (run a on n1), \
