@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::fleet::Speaker;
 use super::{
-    Capability, Cause, Cx, Decide, Drain, EventKind, Fleet, Node, Policy, Refusal, Touches, Wake, promotion, settle,
+    Capability, Cause, Cx, Decide, Drain, EventKind, Fleet, Node, Policy, Refusal, Touches, Wake, line, settle,
 };
 use crate::{InstanceId, NodeId, Nonce, RunId, Seq, StreamId, Timestamp};
 
@@ -82,7 +82,7 @@ impl Decide for Advert {
             }
             Some(_) => return Err(Refusal::Superseded { node: id.clone(), what: "instance" }),
         }
-        promotion::scan_opened(fleet, cx);
+        line::promotion::scan_opened(fleet, cx);
         self.reply(fleet, cx.now)
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Fleet, Wake, promotion};
+use super::{Fleet, Wake, line};
 use crate::{Duration, NodeId, Nonce, RunId, Seq, Timestamp};
 
 /// A source of fresh random ids.
@@ -267,7 +267,7 @@ impl Fleet {
     pub fn apply<D: Decide>(&mut self, command: &D, cx: &mut Cx<'_>) -> Result<D::Answer, Refusal> {
         let answer = command.decide(self, cx)?;
         debug_assert!(cx.wake.is_none(), "a command opened a node and did not scan");
-        promotion::scan_opened(self, cx);
+        line::promotion::scan_opened(self, cx);
         Ok(answer)
     }
 }

@@ -9,8 +9,7 @@ use serde_json::json;
 
 use super::fleet::Speaker;
 use super::{
-    Attempt, Cx, Decide, EventKind, FailReason, Fleet, Refusal, Run, RunState, Step, StepState, Touches, promotion,
-    settle,
+    Attempt, Cx, Decide, EventKind, FailReason, Fleet, Refusal, Run, RunState, Step, StepState, Touches, line, settle,
 };
 use crate::{Nonce, RunId, Seq, StepName, Timestamp, WorkId};
 
@@ -92,7 +91,7 @@ impl Decide for Claim {
             step.state = StepState::Failed { reason: FailReason::InputMissing, message, at: cx.now };
             fleet.touch_run(&run_id, cx);
             settle::settle(fleet, cx, &run_id);
-            promotion::scan_opened(fleet, cx);
+            line::promotion::scan_opened(fleet, cx);
             return Ok(None);
         }
         step.attempt += 1;

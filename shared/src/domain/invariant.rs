@@ -1,7 +1,7 @@
 //! What holds after every command: one id, one sentence, one predicate each. The same predicates serve tests,
 //! the simulation and debug builds of the mediator.
 
-use super::{Fleet, RunState, Settings, StepState, promotion};
+use super::{Fleet, RunState, Settings, StepState, line};
 use crate::Timestamp;
 
 /// A rule that must hold between two commands.
@@ -73,7 +73,8 @@ pub const ALL: [Invariant; 6] = [
         id: "I7",
         rule: "no wake is lost: no waiting Run could run now",
         broken: |fleet, settings, now| {
-            promotion::first_runnable(fleet, now, settings.max_per_run).map(|place| format!("place {place} could run"))
+            line::promotion::first_runnable(fleet, now, settings.max_per_run)
+                .map(|place| format!("place {place} could run"))
         },
     },
 ];

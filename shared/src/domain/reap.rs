@@ -1,6 +1,6 @@
 //! The reaper, and the two scans that belong to no event.
 
-use super::{Cause, Cx, Decide, Fleet, Refusal, Touches, Wake, promotion, settle};
+use super::{Cause, Cx, Decide, Fleet, Refusal, Touches, Wake, line, settle};
 use crate::{NodeId, RunId, Timestamp};
 
 /// Ends what holds a lease that has run out. Conditional on "still expired" in this very transaction.
@@ -33,7 +33,7 @@ impl Decide for Reap {
                 settle::lose_node(fleet, cx, run, node, Cause::LeaseExpired(node.clone()));
             }
         }
-        promotion::scan_opened(fleet, cx);
+        line::promotion::scan_opened(fleet, cx);
         Ok(expired.len())
     }
 }
@@ -60,9 +60,9 @@ impl Decide for Rescan {
         match self {
             Self::Startup => {
                 revive_after_outage(fleet, cx);
-                promotion::scan_all(fleet, cx, Wake::Startup);
+                line::promotion::scan_all(fleet, cx, Wake::Startup);
             }
-            Self::Sweep => promotion::scan_all(fleet, cx, Wake::Sweep),
+            Self::Sweep => line::promotion::scan_all(fleet, cx, Wake::Sweep),
         }
         Ok(())
     }

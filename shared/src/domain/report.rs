@@ -1,13 +1,13 @@
 //! Report: one attempt of a step has ended.
 //!
 //! An attempt that was answered gets its stored answer before any fence is looked at. Every other report
-//! needs a present lease with its nonce that still holds. Then: the step's own end, its fork, what it
+//! needs a present lease with its nonce that still holds. Then: the step's own end, its course, what it
 //! releases, whether the Run is over, and the owner's boundary, in this order (settling wins).
 
 use serde_json::json;
 
 use super::fleet::Speaker;
-use super::{Answer, Cx, Decide, EventKind, FailReason, Fleet, Refusal, StepState, Touches, fork, promotion, settle};
+use super::{Answer, Cx, Decide, EventKind, FailReason, Fleet, Refusal, StepState, Touches, course, line, settle};
 use crate::{Nonce, RunId, Seq, Timestamp};
 
 /// How the attempt ended.
@@ -76,7 +76,7 @@ impl Decide for Report {
         settle::settle(fleet, cx, &self.run);
         settle::boundary(fleet, cx, &self.who.node);
         settle::announce_ready(fleet, cx, &self.run);
-        promotion::scan_opened(fleet, cx);
+        line::promotion::scan_opened(fleet, cx);
         self.stored_answer(fleet)?.ok_or(Refusal::Stale("the attempt was not recorded"))
     }
 }
@@ -141,7 +141,7 @@ impl Report {
         let name = step.name.clone();
         let mut changed = vec![self.seq];
         if let Some((fork, target)) = pick {
-            changed.extend(fork::decide(run, &fork.to, &target, cx.now));
+            changed.extend(course::fork::decide(run, &fork.to, &target, cx.now));
         }
         cx.changes.steps.extend(changed.into_iter().map(|seq| (self.run.clone(), seq)));
         cx.changes.attempts.insert((self.run.clone(), self.seq, self.attempt));

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     Assigned, Cause, Cx, Decide, EventKind, Fleet, Refusal, Reject, Run, RunState, Settings, Shape, Step, StepState,
-    Touches, Verdict, matching, promotion,
+    Touches, Verdict, line, matching,
 };
 use crate::{
     Principal, RunId, Seq, Timestamp,
@@ -92,7 +92,7 @@ impl Decide for Submit {
         cx.changes.event(EventKind::RunQueued, Some(&run.id), None, json!({"place": run.place}));
         fleet.queue.insert(run.place, run.id.clone(), self.shape.clone());
         fleet.runs.insert(run.id.clone(), run);
-        promotion::scan_shape(fleet, cx, &self.shape.hash);
+        line::promotion::scan_shape(fleet, cx, &self.shape.hash);
         let run = fleet.runs.get(&self.run).cloned().ok_or_else(|| Refusal::NotFound(format!("run {}", self.run)))?;
         Ok(Submitted { run, existing: false })
     }

@@ -7,11 +7,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Assigned, Cx, EventKind, Fleet, Promotion, RunState, Wake, matching};
 use crate::NodeId;
+use crate::domain::{Assigned, Cx, EventKind, Fleet, Promotion, RunState, Wake, matching};
 
 /// Scans for the nodes that this command opened, if any, under the lowest wake point that applies.
-pub(super) fn scan_opened(fleet: &mut Fleet, cx: &mut Cx<'_>) {
+pub(in crate::domain) fn scan_opened(fleet: &mut Fleet, cx: &mut Cx<'_>) {
     let Some(wake) = cx.wake.take() else { return };
     let opened = std::mem::take(&mut cx.opened);
     let usable: Vec<&NodeId> = opened
@@ -27,13 +27,13 @@ pub(super) fn scan_opened(fleet: &mut Fleet, cx: &mut Cx<'_>) {
 }
 
 /// Scans the whole line: at the start, and by the sweep.
-pub(super) fn scan_all(fleet: &mut Fleet, cx: &mut Cx<'_>, wake: Wake) {
+pub(in crate::domain) fn scan_all(fleet: &mut Fleet, cx: &mut Cx<'_>, wake: Wake) {
     let heads = fleet.queue.heads(|_| true);
     serve(fleet, cx, heads, wake);
 }
 
 /// Scans for one shape only: a Run of it has just joined the line.
-pub(super) fn scan_shape(fleet: &mut Fleet, cx: &mut Cx<'_>, shape: &str) {
+pub(in crate::domain) fn scan_shape(fleet: &mut Fleet, cx: &mut Cx<'_>, shape: &str) {
     let heads = fleet.queue.head_of(shape).into_iter().collect();
     serve(fleet, cx, heads, Wake::Submitted);
 }
@@ -76,7 +76,7 @@ fn promote(fleet: &mut Fleet, cx: &mut Cx<'_>, place: i64, assigned: Vec<Assigne
 }
 
 /// Whether some waiting Run could run now: what must never be true between two commands (I7).
-pub(super) fn first_runnable(fleet: &Fleet, now: crate::Timestamp, max_per_run: u32) -> Option<i64> {
+pub(in crate::domain) fn first_runnable(fleet: &Fleet, now: crate::Timestamp, max_per_run: u32) -> Option<i64> {
     fleet.queue.heads(|_| true).into_iter().find(|place| {
         fleet.queue.get(*place).is_some_and(|queued| {
             let width: u32 = queued.shape.requires.iter().fold(0, |sum, it| sum.saturating_add(it.count));

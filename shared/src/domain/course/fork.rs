@@ -1,12 +1,12 @@
 //! Forks: which way a Run goes, and what is left aside.
 
-use super::{Run, StepState};
+use crate::domain::{Run, StepState};
 use crate::{Seq, StepName, Timestamp};
 
 /// Applies a fork's decision and lets skipping spread. Returns the steps that changed.
 ///
 /// `chosen` says "picked at least once" and is never taken back here; `picked` is this fork's last decision.
-pub(super) fn decide(run: &mut Run, targets: &[StepName], pick: &StepName, now: Timestamp) -> Vec<Seq> {
+pub(in crate::domain) fn decide(run: &mut Run, targets: &[StepName], pick: &StepName, now: Timestamp) -> Vec<Seq> {
     let contract = run.contract.clone();
     let index = contract.index();
     let mut changed = Vec::new();

@@ -109,7 +109,7 @@ impl Queue {
     }
 
     /// The oldest Run of each shape that passes the test.
-    pub(super) fn heads(&self, test: impl Fn(&[Require]) -> bool) -> BTreeSet<i64> {
+    pub(in crate::domain) fn heads(&self, test: impl Fn(&[Require]) -> bool) -> BTreeSet<i64> {
         self.shapes
             .values()
             .filter(|(requires, _)| test(requires))
@@ -118,7 +118,7 @@ impl Queue {
     }
 
     /// The oldest Run of one shape.
-    pub(super) fn head_of(&self, shape: &str) -> Option<i64> {
+    pub(in crate::domain) fn head_of(&self, shape: &str) -> Option<i64> {
         self.shapes.get(shape).and_then(|(_, places)| places.first().copied())
     }
 }
