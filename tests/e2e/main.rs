@@ -2,8 +2,10 @@
 
 mod access;
 mod bad_input;
+mod clocks;
 mod closing;
 mod drain;
+mod first_steps;
 mod gate;
 mod lost;
 mod observe;

@@ -118,6 +118,17 @@ impl Decoder<'_, '_> {
     }
 }
 
+/// One line of words as the entries of a list: a program and its arguments are apart, because no shell takes
+/// them apart. Words in quotes are the writer's business.
+fn as_list(spelling: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./$=+@".contains(c);
+    if spelling.split(' ').all(|word| !word.is_empty() && word.chars().all(plain)) {
+        spelling.split(' ').collect::<Vec<_>>().join(", ")
+    } else {
+        spelling.to_owned()
+    }
+}
+
 /// The parts that every rule above is made of.
 impl Decoder<'_, '_> {
     fn refuse<T>(&mut self, node: &Node, path: &Path<'_>, message: impl Into<String>) -> Read<T> {
@@ -141,6 +152,7 @@ impl Decoder<'_, '_> {
             Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float if wanted.contains("text") => {
                 format!("; write \"{spelling}\" in quotes to mean the text")
             }
+            Value::Text(_) | Value::Int(_) if wanted == "a list" => format!("; write [{}]", as_list(&spelling)),
             _ => String::new(),
         };
         self.refuse(node, path, format!("must be {wanted}, but {is}{quote}"))
