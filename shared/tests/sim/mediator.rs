@@ -227,6 +227,9 @@ impl World {
         if let Ok(answer) = &answer {
             self.rules.answered(&what, &look, &format!("{answer:?}"));
         }
+        if rows.reservation != fleet.reservation && fleet.reservation.is_some() {
+            *self.counts.entry("reservations").or_default() += 1;
+        }
         rows.write(fleet, &changes);
         if self.rng.chance(20)
             && let Some(difference) = rows.differs(fleet)
@@ -238,6 +241,9 @@ impl World {
             *self.counts.entry(promotion.wake.as_str()).or_default() += 1;
         }
         for event in &changes.events {
+            if event.data["reason"] == "deadlock" {
+                *self.counts.entry("deadlocks").or_default() += 1;
+            }
             *self.counts.entry(event.kind.as_str()).or_default() += 1;
         }
         self.say(|_| {

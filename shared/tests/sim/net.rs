@@ -37,7 +37,8 @@ impl World {
         }
         if self.rng.chance(self.luck.double) {
             self.count("messages doubled");
-            let delay = self.delay();
+            // The second may come when much else has been said.
+            let delay = self.delay() + if self.rng.chance(500) { self.rng.between(500, 20_000) } else { 0 };
             self.after(delay, Event::Arrive(Box::new(call.clone())));
         }
         let delay = self.delay();

@@ -13,7 +13,7 @@ pub(crate) struct Rows {
     rev: i64,
     next_place: i64,
     pub(crate) reaped_at: Option<Timestamp>,
-    reservation: Option<Reservation>,
+    pub(crate) reservation: Option<Reservation>,
     pub(crate) nodes: BTreeMap<NodeId, Node>,
     pub(crate) leases: BTreeMap<NodeId, Lease>,
     pub(crate) runs: BTreeMap<RunId, Run>,

@@ -58,7 +58,13 @@ impl Rules {
     /// Another instance speaks only when it names the present one, or that one has gone silent.
     fn takes_over(&mut self, advert: &Advert, look: &Look<'_>) {
         let Some(before) = look.before.nodes.get(&advert.who.node) else { return };
-        let Some(after) = look.after.node(&before.id).filter(|it| it.instance != before.instance) else { return };
+        let Some(after) = look.after.node(&before.id) else { return };
+        if after.instance == before.instance {
+            let newer = after.advert_no >= before.advert_no;
+            return self.must("stale", newer, || {
+                format!("advert {} of {} undoes advert {}", after.advert_no, after.id, before.advert_no)
+            });
+        }
         let may = advert.replaces.contains(&before.instance) || !before.is_live(look.now);
         self.must("fence", may, || format!("{} takes {} over from {}", after.instance, after.id, before.instance));
     }

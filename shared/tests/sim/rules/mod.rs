@@ -2,6 +2,7 @@
 //! seen from outside: each looks at what was committed before a command and at what it left behind, at what the
 //! agents were told and at what they do.
 
+mod course;
 mod ends;
 mod grants;
 mod leases;
@@ -138,6 +139,7 @@ impl Rules {
         self.grants(what, look, true_now);
         self.leases(what, look);
         self.ends(what, look);
+        self.course(what, look, refused.is_some());
         self.copies(what, look, refused);
         self.results(what, look, refused);
     }
