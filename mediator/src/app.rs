@@ -2,14 +2,18 @@
 //!
 //! Start: store, files, first admin token, writer, the outage rule and the Startup scan, then the reaper, the
 //! sweep and the sealer, and the listener last: nobody is served by half a mediator.
-//! Stop: the listener stops taking calls and streams end, the periodic tasks end, and the writer last, when
-//! nobody can call it any more. Leases are left as they are: they last for the rest of their horizon.
+//! Stop: the agents are heard once more and given time, the listener stops taking calls and streams end, the
+//! periodic tasks end, and the writer last, when nobody can call it any more. Leases last for what their agents
+//! were promised.
 //! A part that ends by itself ends the mediator: half of one serves nobody, and a supervisor starts it again.
 
-use std::{io::IsTerminal, sync::Arc, time::Duration};
+use std::{io::IsTerminal, sync::Arc};
 
 use anyhow::{Context, bail};
-use shared::domain::{Reap, Rescan};
+use shared::{
+    Duration,
+    domain::{Reap, Rescan},
+};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -27,7 +31,7 @@ use crate::{
     http::Pages,
     metrics,
     record::{self, RecordStore},
-    service::{Services, hub::Hub, notify::Notifier, seal},
+    service::{Services, hub::Hub, leave::Leave, notify::Notifier, seal},
     state,
     store::Store,
     tls,
@@ -35,7 +39,7 @@ use crate::{
 };
 
 /// How long open calls may take to end at shutdown.
-const DRAIN_CALLS: Duration = Duration::from_secs(5);
+const DRAIN_CALLS: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Serves until SIGTERM or SIGINT.
 ///
@@ -65,7 +69,8 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     let last_event = store.read().await?.last_event().await?;
     let (events, watched) = watch::channel(last_event);
     let notifier = Notifier { hub: hub.clone(), seal: wake_sealer.clone(), events };
-    let (writer, writing) = Writer::new(store.clone(), config.lease, notifier);
+    let leave = Leave::new(config.lease);
+    let (writer, writing) = Writer::new(store.clone(), leave.follow(), notifier);
     let mut writing = tokio::spawn(writing);
     writer.apply(Rescan::Startup).await?;
 
@@ -75,6 +80,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         settings: config.lease,
         writer,
         hub: hub.clone(),
+        leave: leave.clone(),
         events: watched,
         stop: stop.clone(),
     };
@@ -103,6 +109,10 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     tracing::info!("stopping");
     drop(sd_notify::notify(&[sd_notify::NotifyState::Stopping]));
     grpc::set_serving(&health, false).await;
+    if config.restart_grace > Duration::default() {
+        let (asked, silent) = leave.say(&hub, config.restart_grace).await;
+        tracing::info!(asked, silent, grace = %config.restart_grace, "agents have time until the next start");
+    }
     hub.close_all();
     stop.cancel();
     if tokio::time::timeout(DRAIN_CALLS, &mut serving).await.is_err() {
@@ -147,7 +157,7 @@ async fn asked_to_stop() {
 }
 
 async fn every<F>(
-    period: shared::Duration,
+    period: Duration,
     stop: CancellationToken,
     services: Services,
     work: impl Fn(Services) -> F + Send,

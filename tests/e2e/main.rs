@@ -7,6 +7,7 @@ mod drain;
 mod gate;
 mod lost;
 mod observe;
+mod planned_stop;
 mod races;
 mod ready;
 mod restart;

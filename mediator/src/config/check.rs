@@ -89,7 +89,7 @@ impl Checker<'_> {
         );
         let max_per_run = self
             .parse_or("lease.max_per_run", |_| "is not a number; write 0 for no limit, or the most nodes".to_owned());
-        let settings = Settings { renew: renew?, factor: factor?, max_per_run: max_per_run? };
+        let settings = Settings { renew: renew?, factor: factor?, max_per_run: max_per_run?, restart_grace: None };
         let day = Duration::from_secs(86_400);
         if settings.horizon() > day {
             let message = format!(
@@ -177,6 +177,12 @@ pub(super) fn check(values: &Values, problems: &mut Vec<ConfigError>) -> Option<
     let tls = it.tls();
     let insecure: Option<bool> = it.parse_or("insecure", |_| "is neither true nor false".to_owned());
     let lease = it.lease();
+    let restart_grace = it.duration(
+        "lease.restart_grace",
+        Duration::default(),
+        Duration::from_secs(86_400),
+        "a node that is lost during a planned stop is noticed only after it; 0s asks for nothing",
+    );
     let (tick, hour) = (Duration::from_millis(100), Duration::from_secs(3_600));
     let sweep_interval = it.duration("sweep_interval", tick, hour, "the sweep is a safety net, not the way to work");
     let reap_interval = it.duration(
@@ -211,6 +217,7 @@ pub(super) fn check(values: &Values, problems: &mut Vec<ConfigError>) -> Option<
         tls: tls?,
         insecure: insecure?,
         lease: lease?,
+        restart_grace: restart_grace?,
         sweep_interval: sweep_interval?,
         reap_interval: reap_interval?,
         limits: Limits { log_bytes: log_bytes?, artifact_bytes: artifact_bytes?, message_bytes: message_bytes? },

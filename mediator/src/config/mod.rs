@@ -32,6 +32,8 @@ pub struct Config {
     pub insecure: bool,
     /// Numbers that decisions depend on.
     pub lease: Settings,
+    /// How long leases and adverts live across a planned stop.
+    pub restart_grace: Duration,
     /// How often the safety net scans the queue.
     pub sweep_interval: Duration,
     /// How often expired leases are looked for.
@@ -83,7 +85,7 @@ pub struct Key {
 }
 
 /// Every key there is. What is not here is refused.
-pub const KEYS: [Key; 16] = [
+pub const KEYS: [Key; 17] = [
     key("listen", "127.0.0.1:7070", "address and port of gRPC and HTTP"),
     key("state_dir", "", "directory of logs, artifacts, Records, admin token and database"),
     key("database", "", "sqlite:PATH or postgres://…; default: sqlite:STATE_DIR/mediator.db"),
@@ -93,6 +95,7 @@ pub const KEYS: [Key; 16] = [
     key("lease.renew", "10s", "how often an agent adverts"),
     key("lease.factor", "6", "leases and adverts live this many intervals; at least 3"),
     key("lease.max_per_run", "0", "most nodes of one run; 0 = no limit"),
+    key("lease.restart_grace", "5m", "how long leases and adverts live across a planned stop of the mediator"),
     key("sweep_interval", "1m", "how often the safety net scans the queue"),
     key("reap_interval", "1s", "how often expired leases are looked for"),
     key("limits.log_bytes", "64MiB", "most log of one attempt"),

@@ -10,6 +10,7 @@ pub mod claim;
 pub mod explain;
 pub mod follow;
 pub mod hub;
+pub mod leave;
 pub mod notify;
 pub mod observe;
 pub mod preview;
@@ -41,6 +42,8 @@ pub struct Services {
     pub writer: Writer,
     /// Open work streams.
     pub hub: hub::Hub,
+    /// The planned stop.
+    pub leave: leave::Leave,
     /// Sequence number of the last event; changes after every commit that wrote one.
     pub events: watch::Receiver<i64>,
     /// Cancelled when the mediator stops: every stream ends then.

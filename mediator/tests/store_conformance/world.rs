@@ -12,7 +12,8 @@ use shared::{
     },
 };
 
-pub(crate) const SETTINGS: Settings = Settings { renew: Duration::from_secs(10), factor: 6, max_per_run: 3 };
+pub(crate) const SETTINGS: Settings =
+    Settings { renew: Duration::from_secs(10), factor: 6, max_per_run: 3, restart_grace: None };
 
 /// Read without the checks of a submission: some of these are not offered to submitters yet.
 const CONTRACTS: [&str; 5] = [

@@ -23,11 +23,13 @@ pub struct Settings {
     pub factor: u32,
     /// Most nodes one Run may hold; 0 = no limit.
     pub max_per_run: u32,
+    /// Set while the mediator stops on purpose: an advert that it still answers lives at least this long.
+    pub restart_grace: Option<Duration>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { renew: Duration::from_secs(10), factor: 6, max_per_run: 0 }
+        Self { renew: Duration::from_secs(10), factor: 6, max_per_run: 0, restart_grace: None }
     }
 }
 
@@ -35,7 +37,8 @@ impl Settings {
     /// How long an advert and a renewed lease live.
     #[must_use]
     pub fn horizon(&self) -> Duration {
-        self.renew * self.factor
+        let normal = self.renew * self.factor;
+        self.restart_grace.map_or(normal, |grace| grace.max(normal))
     }
 }
 

@@ -177,7 +177,8 @@ impl Fleet {
     /// Renews a lease that still holds. One that has run out is never revived.
     pub(super) fn renew_lease(&mut self, id: &NodeId, cx: &mut Cx<'_>) {
         if let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.holds(cx.now)) {
-            lease.not_after = cx.now + cx.settings.horizon();
+            // Never shortened: the agent may have been promised more when a mediator stopped.
+            lease.not_after = lease.not_after.max(cx.now + cx.settings.horizon());
             cx.changes.leases.insert(id.clone());
         }
     }
