@@ -31,7 +31,7 @@ use crate::{
     http::Pages,
     metrics,
     record::{self, RecordStore},
-    service::{Services, hub::Hub, leave::Leave, notify::Notifier, seal},
+    service::{Services, gc, hub::Hub, leave::Leave, notify::Notifier, relay, seal},
     state,
     store::Store,
     tls,
@@ -57,7 +57,11 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         blob_bytes: config.limits.artifact_bytes,
         ..record::Limits::default()
     };
-    let records = RecordStore::with_limits(&config.state_dir, limits)?;
+    state::belongs_together(&store, &config.records_dir).await?;
+    gc::repair_at_start(&store, &config.records_dir).await?;
+    let owner = state::own_name(&config.state_dir)?;
+    let place = record::Place { dir: &config.records_dir, owner: &owner, shared: store.is_shared() };
+    let records = RecordStore::at(place, limits)?;
     auth::admin_token(&store, &clock, &config.state_dir).await?;
     let tls = config.tls.as_ref().map(|files| tls::server_config(&files.cert, &files.key)).transpose()?;
     let listener = TcpListener::bind(config.listen)
@@ -66,9 +70,11 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
 
     let (stop, mut parts) = (CancellationToken::new(), JoinSet::new());
     let (hub, wake_sealer) = (Hub::default(), Arc::new(Notify::new()));
+    // Before the last event is read, so that nothing falls in between.
+    let line = store.listen().await.context("cannot listen to the other mediators of this database")?;
     let last_event = store.read().await?.last_event().await?;
     let (events, watched) = watch::channel(last_event);
-    let notifier = Notifier { hub: hub.clone(), seal: wake_sealer.clone(), events };
+    let notifier = Notifier { hub: hub.clone(), seal: wake_sealer.clone(), events: events.clone() };
     let leave = Leave::new(config.lease);
     let (writer, writing) = Writer::new(store.clone(), leave.follow(), notifier);
     let mut writing = tokio::spawn(writing);
@@ -86,6 +92,9 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     };
     parts.spawn(every(config.reap_interval, stop.clone(), services.clone(), reap));
     parts.spawn(every(config.sweep_interval, stop.clone(), services.clone(), sweep));
+    if let Some(line) = line {
+        parts.spawn(relay::run(services.clone(), line, events, stop.clone()));
+    }
     parts.spawn(seal::run(services.clone(), wake_sealer, stop.clone()));
 
     let message_bytes = usize::try_from(config.limits.message_bytes).unwrap_or(usize::MAX);
@@ -156,12 +165,8 @@ async fn asked_to_stop() {
     }
 }
 
-async fn every<F>(
-    period: Duration,
-    stop: CancellationToken,
-    services: Services,
-    work: impl Fn(Services) -> F + Send,
-) where
+async fn every<F>(period: Duration, stop: CancellationToken, services: Services, work: impl Fn(Services) -> F + Send)
+where
     F: Future<Output = ()> + Send,
 {
     loop {

@@ -12,6 +12,7 @@ mod races;
 mod ready;
 mod restart;
 mod scale;
+mod several;
 mod storage;
 mod wakes;
 mod work;

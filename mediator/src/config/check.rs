@@ -173,6 +173,7 @@ pub(super) fn check(values: &Values, problems: &mut Vec<ConfigError>) -> Option<
             None
         }),
     };
+    let records_dir = it.path("records_dir").or_else(|| state_dir.clone());
     let database = it.database(state_dir.as_deref());
     let tls = it.tls();
     let insecure: Option<bool> = it.parse_or("insecure", |_| "is neither true nor false".to_owned());
@@ -212,6 +213,7 @@ pub(super) fn check(values: &Values, problems: &mut Vec<ConfigError>) -> Option<
     }
     Some(Config {
         listen: listen?,
+        records_dir: records_dir?,
         state_dir: state_dir?,
         database: database?,
         tls: tls?,

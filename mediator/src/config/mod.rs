@@ -24,6 +24,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where logs, artifacts, Records, the admin token and by default the database are.
     pub state_dir: PathBuf,
+    /// Where logs, artifacts and Records are.
+    pub records_dir: PathBuf,
     /// `sqlite:PATH` or `postgres://…`. May hold a password: show it through [`redact`] only.
     pub database: String,
     /// Certificate and key; none means plain text.
@@ -85,9 +87,14 @@ pub struct Key {
 }
 
 /// Every key there is. What is not here is refused.
-pub const KEYS: [Key; 17] = [
+pub const KEYS: [Key; 18] = [
     key("listen", "127.0.0.1:7070", "address and port of gRPC and HTTP"),
-    key("state_dir", "", "directory of logs, artifacts, Records, admin token and database"),
+    key("state_dir", "", "directory of admin token and database, of one mediator"),
+    key(
+        "records_dir",
+        "",
+        "directory of logs, artifacts and Records, of all mediators of one database; default: STATE_DIR",
+    ),
     key("database", "", "sqlite:PATH or postgres://…; default: sqlite:STATE_DIR/mediator.db"),
     key("tls.cert", "", "PEM file of the server's certificate chain"),
     key("tls.key", "", "PEM file of the server's private key"),

@@ -34,6 +34,7 @@ fn value(config: &Config, key: &str) -> String {
     match key {
         "listen" => config.listen.to_string(),
         "state_dir" => path(&config.state_dir),
+        "records_dir" => path(&config.records_dir),
         "database" => redact(&config.database),
         "tls.cert" => tls.map(|tls| path(&tls.cert)).unwrap_or_default(),
         "tls.key" => tls.map(|tls| path(&tls.key)).unwrap_or_default(),

@@ -9,11 +9,13 @@ pub mod cancel;
 pub mod claim;
 pub mod explain;
 pub mod follow;
+pub mod gc;
 pub mod hub;
 pub mod leave;
 pub mod notify;
 pub mod observe;
 pub mod preview;
+pub mod relay;
 pub mod report;
 #[cfg(test)]
 pub(crate) mod sample;
