@@ -16,6 +16,7 @@ mod follow;
 mod logs;
 mod observe;
 mod output;
+mod pki;
 mod progress;
 mod record;
 mod refusal;
@@ -25,6 +26,7 @@ mod show;
 mod status;
 mod submit;
 mod table;
+mod token;
 mod watch;
 mod words;
 
@@ -103,9 +105,9 @@ async fn dispatch(cli: Cli, io: &mut Io) -> Outcome {
         Command::Record { run, out } => record::record(&Client::new(&global)?, io, &run, out).await,
         Command::Contract { command } => contract::contract(io, format, &command),
         Command::Status => status::status(&Client::new(&global)?, io, format).await,
-        Command::Serve(settings) => admin::serve(settings).await,
-        Command::Token { command } => admin::token(io, format, command).await,
-        Command::Pki { command } => admin::pki(io, format, command),
+        Command::Serve { settings, new_database } => admin::serve(settings, new_database).await,
+        Command::Token { command } => token::token(io, format, command).await,
+        Command::Pki { command } => pki::pki(io, format, command).await,
         Command::Config { command } => admin::config(io, format, command),
         Command::Completions { shell } => completions(io, shell),
     }

@@ -104,7 +104,7 @@ async fn with_tls_the_same_calls_go_through_and_plain_text_does_not() {
     let dir = tempfile::tempdir().unwrap();
     let now = crate::clock::Clock::system().now();
     let pki = tls::init(dir.path(), &["yard.example".to_owned()], now).unwrap();
-    let server = Server::start_with(Some(tls::server_config(&pki.server_cert, &pki.server_key).unwrap())).await;
+    let server = Server::start_with(Some(server_tls(&pki, None))).await;
     let ca = tonic::transport::Certificate::from_pem(std::fs::read(&pki.ca_cert).unwrap());
     let trust = tonic::transport::ClientTlsConfig::new().ca_certificate(ca).domain_name("yard.example");
     let endpoint = Channel::from_shared(format!("https://{}", server.at)).unwrap();
