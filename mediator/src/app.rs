@@ -87,7 +87,7 @@ pub async fn serve(config: Config, new_database: bool) -> anyhow::Result<()> {
         parts.spawn(tls.clone().follow(stop.clone()));
     }
     let (health, _) = tonic_health::server::health_reporter();
-    let routes = grpc::routes(&services, Pages { services: services.clone(), metrics }, &health, &config.limits.grpc())?;
+    let routes = grpc::routes(&services, Pages::new(services.clone(), metrics), &health, &config.limits.grpc())?;
     drop(services);
     tracing::info!(listen = %config.listen, tls = tls.is_some(), state_dir = %config.state_dir.display(), "serving");
     let incoming = tls::incoming(listener, tls, config.limits.connections());

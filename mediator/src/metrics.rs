@@ -63,7 +63,10 @@ fn describe() {
         CONNECTIONS_REFUSED,
         "Connections closed by a limit: all and peer (too many), handshake, header, idle and stalled (too slow)."
     );
-    describe_gauge!(TLS_OK, "1: the TLS files are in force. 0: they have changed and cannot be used; the old ones are.");
+    describe_gauge!(
+        TLS_OK,
+        "1: the TLS files are in force. 0: they have changed and cannot be used; the old ones are."
+    );
     describe_gauge!(TLS_EXPIRES, "When the server's certificate in force runs out, in seconds since 1970.");
     describe_histogram!(GROUP_SIZE, "Requests in one commit of the fleet writer.");
     describe_histogram!(GROUP_SECONDS, metrics::Unit::Seconds, "One commit group of the fleet writer.");

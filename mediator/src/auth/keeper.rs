@@ -87,8 +87,8 @@ impl Auth {
             })?;
             return Ok(Caller { identity, keys, ends_at });
         };
-        let secret =
-            bearer(header).ok_or_else(|| refused("the authorization header is not `Bearer TOKEN` with a token of ours"))?;
+        let secret = bearer(header)
+            .ok_or_else(|| refused("the authorization header is not `Bearer TOKEN` with a token of ours"))?;
         let key = hash(secret);
         let by_token = self.owner(&key).await?;
         keys.push(key);
@@ -121,9 +121,7 @@ impl Auth {
         let found = self.store.token_by_hash(key).await?;
         let ours = |row: &TokenRow| bool::from(row.hash.as_bytes().ct_eq(key.as_bytes()));
         let Some((row, now)) = found.filter(|(row, _)| ours(row)) else {
-            return Err(refused(
-                "this token is not known here; `mediator token create` makes one for this mediator",
-            ));
+            return Err(refused("this token is not known here; `mediator token create` makes one for this mediator"));
         };
         if let Some(at) = row.revoked_at {
             return Err(refused(format!("this token was revoked at {at}; `mediator token create` makes another one")));

@@ -125,4 +125,4 @@ impl Identity {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

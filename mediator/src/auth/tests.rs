@@ -1,11 +1,11 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::{keeper::bearer, *};
-use crate::{clock::Clock, store::Store};
 use crate::service::sample::{NOW, id};
+use crate::{clock::Clock, store::Store};
 
 /// The table once more, by hand: node, submitter, observer, admin.
-fn expected(call: Call) -> [bool; 4] {
+pub(crate) fn expected(call: Call) -> [bool; 4] {
     use Call::*;
     match call {
         Advertise | Work | Report | PutLog | PutArtifact | GetArtifact => [true, false, false, false],
@@ -35,7 +35,17 @@ fn every_method_of_the_protocol_is_a_call_and_nothing_else_is_open() {
             ["rpc", name, ..] => {
                 methods += 1;
                 let path = format!("/fleet.v1.{service}/{name}");
-                assert!(matches!(Access::of(&path), Access::Needs(call) if call.as_str() == *name), "{path}");
+                let Access::Needs(call) = Access::of(&path) else { panic!("{path} is in no table") };
+                assert_eq!(call.as_str(), *name);
+                let (up, down) = (line.contains("(stream "), line.contains("returns (stream "));
+                let shape = if down {
+                    Shape::Down
+                } else if up {
+                    Shape::Up
+                } else {
+                    Shape::Once
+                };
+                assert_eq!(call.shape(), shape, "{path}");
                 // No method drains a node: only its owner does.
                 assert!(!name.to_lowercase().contains("drain"), "{name}");
             }
@@ -106,7 +116,10 @@ async fn a_token_works_at_once_and_only_its_hash_is_stored() {
     let (_dir, store) = store(&clock).await;
     let auth = Auth::new(store.clone(), clock.clone());
     let guess = format!("Bearer {}", "0".repeat(64));
-    assert_eq!(auth.identify(Some(guess.as_bytes()), None).await.unwrap_err().kind(), crate::error::Kind::Unauthenticated);
+    assert_eq!(
+        auth.identify(Some(guess.as_bytes()), None).await.unwrap_err().kind(),
+        crate::error::Kind::Unauthenticated
+    );
     assert_eq!(auth.identify(None, None).await.unwrap_err().kind(), crate::error::Kind::Unauthenticated);
     let made = create_token(&store, &clock, Role::Node, id("yard"), Some(id("yard")), None).await.unwrap();
     assert!(store.token_by_hash(&made.secret).await.unwrap().is_none());

@@ -45,6 +45,28 @@ pub(crate) struct Global {
         help_heading = "Connection"
     )]
     pub(crate) ca: Option<PathBuf>,
+    /// Client certificate to show, instead of a token (PEM; `mediator pki issue` makes one)
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "MEDIATOR_CLIENT_CERT",
+        hide_env_values = true,
+        requires = "client_key",
+        help_heading = "Connection"
+    )]
+    pub(crate) client_cert: Option<PathBuf>,
+    /// Its key
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "MEDIATOR_CLIENT_KEY",
+        hide_env_values = true,
+        requires = "client_cert",
+        help_heading = "Connection"
+    )]
+    pub(crate) client_key: Option<PathBuf>,
     /// How data on stdout is written
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
     pub(crate) output: Format,
@@ -144,7 +166,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Token,
     },
-    /// Make certificates for a small fleet
+    /// Make and revoke certificates for a small fleet
     #[command(after_help = Exit::HELP)]
     Pki {
         #[command(subcommand)]
@@ -286,10 +308,10 @@ pub(crate) enum Pki {
     /// certificate needs no token. Works without a mediator, on the machine that has the authority's key.
     #[command(after_help = Exit::HELP)]
     Issue {
-        /// The folder with the authority's ca.crt and ca.key
+        /// The folder with the authority's ca.crt and ca.key, as `pki init` wrote it
         #[arg(long, value_name = "DIR")]
-        ca: PathBuf,
-        /// The folder to write to [default: that of --ca]
+        dir: PathBuf,
+        /// The folder to write to [default: the same]
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
         /// What it is for: node, submitter, observer or admin
@@ -350,7 +372,7 @@ pub(crate) enum Contract {
 /// Commands that talk to no mediator, and those whose output has one form only.
 const OFFLINE: [&str; 6] = ["serve", "contract", "token", "pki", "config", "completions"];
 const ONE_FORM: [&str; 4] = ["serve", "logs", "record", "completions"];
-const CONNECTION: [&str; 3] = ["mediator", "token_file", "ca"];
+const CONNECTION: [&str; 5] = ["mediator", "token_file", "ca", "client_cert", "client_key"];
 
 /// The command line, in which the help of a command shows no flag that would do nothing there.
 pub(crate) fn command() -> clap::Command {

@@ -56,13 +56,16 @@ pub(crate) async fn pki(io: &mut Io, format: Format, command: Pki) -> Outcome {
             print(io, format, &files, &paths.map(|path| path.display().to_string()))?;
             io.note(clean_lines(&advice));
         }
-        Pki::Issue { ca, out, role, principal, node, days } => {
+        Pki::Issue { dir, out, role, principal, node, days } => {
             if node.is_some() && role != Role::Node {
-                return Err(Failure::refused(format!("--node binds a certificate of role node, not one of role {role}"))
-                    .advise("Leave --node out, or make it --role node."));
+                return Err(Failure::refused(format!(
+                    "--node binds a certificate of role node, not one of role {role}"
+                ))
+                .advise("Leave --node out, or make it --role node."));
             }
-            let out = out.unwrap_or_else(|| ca.clone());
-            let made = tls::issue(&ca, &out, &Identity { principal, role, node }, days, clock.now()).map_err(failed)?;
+            let out = out.unwrap_or_else(|| dir.clone());
+            let made =
+                tls::issue(&dir, &out, &Identity { principal, role, node }, days, clock.now()).map_err(failed)?;
             let issued =
                 Issued { cert: made.cert, key: made.key, fingerprint: made.fingerprint, expires_at: made.expires_at };
             let paths = [&issued.cert, &issued.key].map(|path| path.display().to_string());
@@ -111,8 +114,9 @@ fn row(certificate: &str, now: Timestamp) -> Outcome<TokenRow> {
         (hex, Says::Nobody)
     } else {
         let read = tls::read_certificate(path).map_err(|e| {
-            Failure::refused(causes(&e))
-                .advise("Give the certificate's file as `pki issue` wrote it, or its fingerprint: 64 hexadecimal digits.")
+            Failure::refused(causes(&e)).advise(
+                "Give the certificate's file as `pki issue` wrote it, or its fingerprint: 64 hexadecimal digits.",
+            )
         })?;
         (read.fingerprint, read.says)
     };

@@ -128,8 +128,11 @@ async fn revoke(store: &Store, id: &str) -> Outcome<TokenRow> {
     let failed = |e| Failure::refused(format!("cannot revoke {}: {}", clean(id), causes(&e)));
     let advice = "`mediator token list` shows the ids.";
     if id.len() < FEWEST {
-        return Err(Failure::refused(format!("{} is too short to name a token; write at least {FEWEST} letters", clean(id)))
-            .advise(advice));
+        return Err(Failure::refused(format!(
+            "{} is too short to name a token; write at least {FEWEST} letters",
+            clean(id)
+        ))
+        .advise(advice));
     }
     let row = match store.token_by_prefix(id).await.map_err(failed)? {
         Found::One(row) => row,
@@ -137,8 +140,11 @@ async fn revoke(store: &Store, id: &str) -> Outcome<TokenRow> {
             return Err(Failure::refused(format!("no token has an id that begins with {}", clean(id))).advise(advice));
         }
         Found::Many(count) => {
-            return Err(Failure::refused(format!("{count} tokens have an id that begins with {}; write more of it", clean(id)))
-                .advise(advice));
+            return Err(Failure::refused(format!(
+                "{count} tokens have an id that begins with {}; write more of it",
+                clean(id)
+            ))
+            .advise(advice));
         }
     };
     if let Some(at) = row.revoked_at {
@@ -150,8 +156,7 @@ async fn revoke(store: &Store, id: &str) -> Outcome<TokenRow> {
 }
 
 fn token_table(now: Timestamp, tokens: &[Listed], colour: bool) -> comfy_table::Table {
-    let mut table =
-        table::new(&["ID", "ROLE", "PRINCIPAL", "NODE", "AGE", "EXPIRES", "REVOKED"], colour);
+    let mut table = table::new(&["ID", "ROLE", "PRINCIPAL", "NODE", "AGE", "EXPIRES", "REVOKED"], colour);
     let ago = |at: Timestamp| format!("{} ago", short(between(at.millis(), now.millis())));
     for token in tokens {
         let expires = token.expires_at.map_or("-".into(), |at| {

@@ -138,7 +138,10 @@ impl Checker<'_> {
         match (self.path("tls.cert"), self.path("tls.key")) {
             (None, None) if client_ca.is_none() => Some(None),
             (None, None) => {
-                self.wrong("tls.client_ca", "is given without tls.cert and tls.key; without TLS nobody can show a certificate");
+                self.wrong(
+                    "tls.client_ca",
+                    "is given without tls.cert and tls.key; without TLS nobody can show a certificate",
+                );
                 None
             }
             (Some(cert), Some(key)) => {
@@ -180,7 +183,8 @@ impl Checker<'_> {
         let connections_per_peer = count("limits.connections_per_peer", 4, held);
         let nodes = "an agent holds a stream for each of its nodes, and its calls besides";
         let streams_per_connection = count("limits.streams_per_connection", 16, nodes);
-        let calls_per_principal = count("limits.calls_per_principal", 2, "an agent has several calls under way at once");
+        let calls_per_principal =
+            count("limits.calls_per_principal", 2, "an agent has several calls under way at once");
         let streams_per_principal = count("limits.streams_per_principal", 1, "following a Run takes one");
         let node_streams_per_principal = count("limits.node_streams_per_principal", 4, nodes);
         let calls_per_stranger = count("limits.calls_per_stranger", 1, "a supervisor asks for health");

@@ -15,7 +15,7 @@ use super::{ConfigError, KEYS};
 
 /// Variables that are the command line client's, not the server's.
 const CLIENT_VARIABLES: [&str; 5] =
-    ["MEDIATOR_URL", "MEDIATOR_TOKEN", "MEDIATOR_CA", "MEDIATOR_TLS_CERT", "MEDIATOR_TLS_KEY"];
+    ["MEDIATOR_URL", "MEDIATOR_TOKEN", "MEDIATOR_CA", "MEDIATOR_CLIENT_CERT", "MEDIATOR_CLIENT_KEY"];
 
 /// The layers above the defaults, weakest first.
 #[derive(Debug, Clone, Default)]

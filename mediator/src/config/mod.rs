@@ -171,10 +171,18 @@ pub const KEYS: [Key; 30] = [
     key("limits.node_streams_per_principal", "32768", "most open streams of the agents of one principal"),
     key("limits.calls_per_stranger", "64", "most requests under way that need no token, by address"),
     key("limits.handshake_timeout", "10s", "a TLS handshake must end within this"),
-    key("limits.header_timeout", "10s", "the first request of a connection, and the message of a call, must come within this"),
+    key(
+        "limits.header_timeout",
+        "10s",
+        "the first request of a connection, and the message of a call, must come within this",
+    ),
     key("limits.idle_timeout", "5m", "a connection without any request is closed after this"),
     key("limits.stall_timeout", "5m", "a client that takes nothing of what it is sent for so long is dropped"),
-    key("limits.keepalive", "20s", "a silent connection is asked this often whether it is alive, and has as long to answer"),
+    key(
+        "limits.keepalive",
+        "20s",
+        "a silent connection is asked this often whether it is alive, and has as long to answer",
+    ),
     key("log.format", "text", "text or json"),
     key("log.filter", "info", "levels by module, such as info,mediator=debug"),
 ];

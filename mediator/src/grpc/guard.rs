@@ -192,7 +192,10 @@ impl Guarded {
     /// Waits until the stream is ended from outside, and says why.
     pub(super) async fn ended(&self) -> Error {
         self.slot.ended.cancelled().await;
-        self.slot.end.get().map_or_else(|| Error::Internal("a stream ended without a cause".to_owned()), |it| it.error())
+        self.slot
+            .end
+            .get()
+            .map_or_else(|| Error::Internal("a stream ended without a cause".to_owned()), |it| it.error())
     }
 
     /// The answer's body, which ends when the stream is ended.

@@ -12,7 +12,10 @@ use std::{
 
 use shared::Principal;
 
-use crate::{auth::{Identity, Role}, error::Error};
+use crate::{
+    auth::{Identity, Role},
+    error::Error,
+};
 
 /// Most at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -35,6 +35,9 @@ pub use gate::LogWatch;
 pub use seal::{Artifact, SealInput, Sealed};
 pub use tar::RecordTar;
 
+/// Bytes that must find room for the state directory to count as one that can be written.
+const PROBE: usize = 64 << 10;
+
 /// How much is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -137,6 +140,20 @@ impl RecordStore {
     pub async fn watch(&self, run: &RunId) -> Result<LogWatch, RecordError> {
         let run = run.clone();
         self.blocking(move |inner| Ok(LogWatch::new(inner.gate(&run)))).await
+    }
+
+    /// Whether there is room to write: a file as large as a step's usual output is written, synced and removed.
+    ///
+    /// # Errors
+    /// [`RecordError::NoSpace`], [`RecordError::Io`].
+    pub async fn can_write(&self) -> Result<(), RecordError> {
+        self.blocking(|inner| {
+            use std::io::Write;
+            let dir = &inner.layout.tmp;
+            let mut file = tempfile::tempfile_in(dir).map_err(RecordError::io("write", dir))?;
+            file.write_all(&[0; PROBE]).and_then(|()| file.sync_all()).map_err(RecordError::io("write", dir))
+        })
+        .await
     }
 
     async fn blocking<T: Send + 'static>(

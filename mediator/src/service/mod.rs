@@ -13,6 +13,7 @@ pub mod hub;
 pub mod notify;
 pub mod observe;
 pub mod preview;
+pub mod ready;
 pub mod report;
 #[cfg(test)]
 pub(crate) mod sample;

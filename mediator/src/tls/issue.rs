@@ -57,8 +57,8 @@ pub fn issue(ca: &Path, out: &Path, who: &Identity, days: u32, now: Timestamp) -
     params.not_before = epoch + std::time::Duration::from_secs(start / 1_000);
     params.not_after = epoch + std::time::Duration::from_secs(end / 1_000);
     let cert = params.signed_by(&key, &authority)?;
-    let read = ClientCertificate::read(cert.der())
-        .map_err(|why| PkiError::Certificate { path: cert_path.clone(), why })?;
+    let read =
+        ClientCertificate::read(cert.der()).map_err(|why| PkiError::Certificate { path: cert_path.clone(), why })?;
     make_dir(out)?;
     write(&key_path, &key.serialize_pem(), 0o600)?;
     write(&cert_path, &cert.pem(), 0o644)?;

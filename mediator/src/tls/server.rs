@@ -138,7 +138,11 @@ impl ServerTls {
             Some((it.ino(), it.mtime(), it.mtime_nsec(), it.len()))
         };
         let files = &self.files;
-        [Some(&files.cert), Some(&files.key), files.client_ca.as_ref()].into_iter().flatten().map(|it| stamp(it)).collect()
+        [Some(&files.cert), Some(&files.key), files.client_ca.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(|it| stamp(it))
+            .collect()
     }
 }
 
@@ -146,8 +150,8 @@ impl ServerTls {
 fn load(files: &TlsFiles) -> Result<(Arc<ServerConfig>, Option<shared::Timestamp>), TlsError> {
     let chain = certificates("tls.cert", &files.cert)?;
     let not_after = chain.first().and_then(|it| ClientCertificate::read(it).ok()).map(|it| it.not_after);
-    let key = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|source| TlsError::Key { path: files.key.clone(), source })?;
+    let key =
+        PrivateKeyDer::from_pem_file(&files.key).map_err(|source| TlsError::Key { path: files.key.clone(), source })?;
     // The provider is named here, so that no other crate's choice of a default one matters.
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
@@ -160,8 +164,7 @@ fn load(files: &TlsFiles) -> Result<(Arc<ServerConfig>, Option<shared::Timestamp
                 roots.add(certificate).map_err(|e| bad(e.to_string()))?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-            let verifier =
-                if auth == ClientAuth::Optional { verifier.allow_unauthenticated() } else { verifier };
+            let verifier = if auth == ClientAuth::Optional { verifier.allow_unauthenticated() } else { verifier };
             builder.with_client_cert_verifier(verifier.build().map_err(|e| bad(e.to_string()))?)
         }
     };

@@ -113,7 +113,8 @@ fn a_client_certificate_says_who_it_is_for_and_nothing_is_overwritten() {
 
 #[test]
 fn an_authority_that_cannot_be_used_is_named() {
-    let (dir, other, empty) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (dir, other, empty) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let who = Identity { principal: id("ann"), role: Role::Admin, node: None };
     let error = issue(empty.path(), empty.path(), &who, 1, now()).unwrap_err().to_string();
     assert!(error.contains("ca.crt") && error.contains("pki init"), "{error}");

@@ -1,9 +1,12 @@
 //! The whole edge over loopback: a real server, real clients, a real store.
 
+mod credentials;
 mod door;
+mod limits;
 mod pages;
 mod secrets;
 mod streams;
+mod table;
 mod uploads;
 
 use std::net::SocketAddr;
@@ -68,7 +71,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
-        let pages = http::Pages { services: bench.services.clone(), metrics: recorder.handle() };
+        let pages = http::Pages::new(bench.services.clone(), recorder.handle());
         let health = HealthReporter::new();
         set_serving(&health, true).await;
         let routes = routes(&bench.services, pages, &health, &limits).unwrap();
