@@ -17,11 +17,12 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    clock,
     config::Config,
     heartbeat::Heartbeat,
     identity::Identity,
     local,
-    policy::PolicyFile,
+    policy::{PolicyFile, quarantine::Quarantine},
     session::{
         core::NodeCore,
         delivery,
@@ -31,7 +32,7 @@ use crate::{
         stream,
         upload::Caller,
     },
-    spool::Spool,
+    spool::{Spool, folder_name},
     state::{AgentState, Stage},
     work::{self, Bench, group::Notes, workspace::Rooms},
 };
@@ -259,7 +260,9 @@ impl Part {
             core.found_result(record.key(), record.nonce);
             outbox.push(record, None);
         }
-        let (node, jobs) = Node::new(id.clone(), identity, core, outbox, config.grace);
+        let note = state.join("quarantine").join(format!("{}.json", folder_name(id)));
+        let quarantine = Quarantine::open(note, config.quarantine, clock::now());
+        let (node, jobs) = Node::new(id.clone(), identity, core, outbox, quarantine, config.grace);
         Ok(Self { node, jobs, spool, rooms, groups })
     }
 

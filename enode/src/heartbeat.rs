@@ -7,13 +7,13 @@
 use std::{cell::RefCell, io, rc::Rc, sync::Arc, thread};
 
 use proto::v1;
-use shared::{Duration, domain::Policy};
+use shared::Duration;
 use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
     clock::{self, BootTime},
     config::Config,
-    policy::PolicyFile,
+    policy::{PolicyFile, Standing},
     session::{
         link::{Link, LinkError},
         node::{Node, Stop, StopCause, Superseded},
@@ -91,7 +91,7 @@ struct Beat {
     agent: Arc<AgentState>,
     policy: PolicyFile,
     /// A policy that took long to read, and until when it is not read again.
-    slow: Rc<RefCell<Option<(BootTime, Policy)>>>,
+    slow: Rc<RefCell<Option<(BootTime, Standing)>>>,
     link: Arc<Link>,
 }
 
@@ -164,9 +164,9 @@ impl Beat {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             ..v1::AdvertiseRequest::default()
         };
-        let policy = self.read_policy().await;
+        let standing = self.read_policy().await;
         let sent = clock::boot_time();
-        let Some(mark) = node.advert(&mut advert, &policy) else { return Err(Failure::Idle) };
+        let Some(mark) = node.advert(&mut advert, &standing) else { return Err(Failure::Idle) };
         let answer = self.link.advertise(advert, ANSWER_WITHIN).await;
         self.agent.heard(self.link.mediator(), is_answer(&answer));
         match answer {
@@ -185,17 +185,17 @@ impl Beat {
 
     /// The owner's word of now. A file system that hangs must not hold up every renewal: what it cost one advert
     /// its time is told in the next ones as well.
-    async fn read_policy(&self) -> Policy {
+    async fn read_policy(&self) -> Standing {
         let asked = clock::boot_time();
-        if let Some((_, policy)) = self.slow.borrow().as_ref().filter(|(until, _)| *until > asked) {
-            return policy.clone();
+        if let Some((_, standing)) = self.slow.borrow().as_ref().filter(|(until, _)| *until > asked) {
+            return standing.clone();
         }
         // Not blocking: the watch over the leases shares this thread.
-        let policy = self.policy.look().await;
+        let standing = self.policy.look().await;
         let answered = clock::boot_time();
         let hung = asked.until(answered) >= SLOW_POLICY;
-        *self.slow.borrow_mut() = hung.then(|| (answered.plus(SLOW_POLICY_HOLDS), policy.clone()));
-        policy
+        *self.slow.borrow_mut() = hung.then(|| (answered.plus(SLOW_POLICY_HOLDS), standing.clone()));
+        standing
     }
 
     async fn goodbye(&self, node: &Node) {

@@ -11,6 +11,7 @@ mod lost;
 mod observe;
 mod races;
 mod ready;
+mod reasons;
 mod restart;
 mod scale;
 mod storage;

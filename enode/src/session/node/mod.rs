@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use proto::v1;
 use rustix::process::{Pid, Signal};
 use shared::{
-    Duration, InstanceId, NodeId, Nonce, StepName, StreamId, Timestamp,
+    Duration, InstanceId, NodeId, Nonce, RunId, StepName, StreamId, Timestamp,
     domain::{Drain, Policy},
 };
 use tokio::sync::{Notify, mpsc, watch};
@@ -25,7 +25,10 @@ use super::{
 use crate::{
     clock::{self, BootTime},
     identity::Identity,
-    policy::{Held, Reasons, Source},
+    policy::{
+        Held, Reasons, Source, Standing,
+        quarantine::{End, Quarantine},
+    },
 };
 
 /// Which process life speaks for the node, once the mediator has accepted it.
@@ -72,6 +75,9 @@ struct Inner {
     current: Option<Current>,
     /// A process group that was killed and has not gone: the node is not lent until it has.
     stuck: Option<Held>,
+    quarantine: Quarantine,
+    /// What the last advert rested on, for people.
+    standing: Standing,
     last_advert_at: Option<Timestamp>,
     policy_error: String,
     /// The mediator knows that the agent stops: nothing new is claimed for this node.
@@ -102,6 +108,7 @@ impl Node {
         identity: Identity,
         core: NodeCore,
         outbox: Outbox,
+        quarantine: Quarantine,
         grace: Duration,
     ) -> (Arc<Self>, mpsc::UnboundedReceiver<Job>) {
         let (jobs, queue) = mpsc::unbounded_channel();
@@ -111,6 +118,8 @@ impl Node {
             unnoted: false,
             current: None,
             stuck: None,
+            quarantine,
+            standing: Standing::default(),
             last_advert_at: None,
             policy_error: String::new(),
             told_stopping: false,
@@ -154,7 +163,7 @@ impl Node {
     }
 
     /// Fills an advert with what this node knows. None: there is no identity yet that could be used.
-    pub fn advert(&self, advert: &mut v1::AdvertiseRequest, policy: &Policy) -> Option<Mark> {
+    pub fn advert(&self, advert: &mut v1::AdvertiseRequest, standing: &Standing) -> Option<Mark> {
         let mut inner = self.lock();
         if inner.unnoted {
             self.redraw(&mut inner);
@@ -162,11 +171,15 @@ impl Node {
                 return None;
             }
         }
-        inner.policy_error.clone_from(&policy.error);
+        inner.policy_error.clone_from(&standing.owner.error);
+        if inner.quarantine.owner_says(standing.quarantine_cleared.as_deref()) {
+            tracing::info!(node = %self.id, "its owner has ended the quarantine");
+        }
+        inner.standing.clone_from(standing);
         let mark = Mark { who: self.speaker_of(&inner), rev: inner.core.known_rev(), stopping: advert.stopping };
         advert.node = Some(wire::speaker(&mark.who));
         advert.advert_no = inner.core.next_advert();
-        advert.policy = Some(wire::policy(&inner.policy_over(policy)));
+        advert.policy = Some(wire::policy(&inner.policy()));
         advert.replaces = inner.identity.replaces.iter().map(ToString::to_string).collect();
         advert.running = inner.core.running().map(wire::step_ref).collect();
         advert.finished = inner.core.finished().map(wire::step_ref).collect();
@@ -325,6 +338,17 @@ impl Node {
         }
     }
 
+    /// What an attempt that has ended says about this machine.
+    pub fn judge(&self, run: &RunId, end: End) {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        let cleared = inner.standing.quarantine_cleared.as_deref();
+        if inner.quarantine.ended(run, end, cleared, clock::now()) {
+            tracing::error!(node = %self.id, run_id = %run, ?end, "one Run after another failed here at once: the node is not lent any more");
+            self.advert_now.notify_one();
+        }
+    }
+
     /// The worker is done with the step; its result, if any, is spooled from here on. False: nobody wants it.
     pub fn finish(&self, key: &StepKey) -> bool {
         let mut inner = self.lock();
@@ -408,13 +432,21 @@ impl Node {
 }
 
 impl Inner {
-    /// The owner's policy, and this node's own reason not to be lent.
-    fn policy_over(&self, owner: &Policy) -> Policy {
-        let mut reasons = Reasons::default();
+    /// Everything that speaks against lending this node, but for the owner's policy.
+    fn reasons(&self) -> Reasons {
+        let mut reasons = self.standing.reasons.clone();
+        if let Some(held) = self.quarantine.held() {
+            reasons.hold(Source::Quarantine, held);
+        }
         if let Some(held) = &self.stuck {
             reasons.hold(Source::Stuck, held.clone());
         }
-        reasons.over(owner)
+        reasons
+    }
+
+    /// The strongest of all of it.
+    fn policy(&self) -> Policy {
+        self.reasons().over(&self.standing.owner)
     }
 }
 

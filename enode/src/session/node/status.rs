@@ -4,7 +4,7 @@ use rustix::process::Pid;
 use shared::RunId;
 
 use super::Node;
-use crate::state::{CurrentStatus, LeaseStatus, NodeStatus};
+use crate::state::{CurrentStatus, LeaseStatus, NodeStatus, ReasonStatus};
 
 impl Node {
     /// For people.
@@ -12,6 +12,13 @@ impl Node {
     pub fn status(&self) -> NodeStatus {
         let inner = self.lock();
         let policy = inner.core.policy();
+        let each = inner.reasons();
+        let reasons = each.each(&inner.standing.owner).map(|(source, held)| ReasonStatus {
+            source: source.as_str().to_owned(),
+            drain: held.drain,
+            reason: held.text,
+            since: held.since,
+        });
         let lease = inner.core.lease().map(|run: &RunId| LeaseStatus { run_id: run.clone() });
         NodeStatus {
             node_id: self.id.clone(),
@@ -20,6 +27,7 @@ impl Node {
             superseded: inner.core.superseded().map(str::to_owned),
             drain: policy.drain,
             drain_reason: policy.reason.clone(),
+            reasons: reasons.collect(),
             lease,
             step: inner.current.as_ref().map(|it| CurrentStatus {
                 run_id: it.key.run.clone(),
