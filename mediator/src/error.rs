@@ -101,6 +101,7 @@ pub enum Kind {
     Superseded,
     Stale,
     RunExists,
+    NotAsked,
     NotFound,
     TooLarge,
     Checksum,
@@ -110,7 +111,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Invalid,
         Self::Unauthenticated,
         Self::WrongRole,
@@ -118,6 +119,7 @@ impl Kind {
         Self::Superseded,
         Self::Stale,
         Self::RunExists,
+        Self::NotAsked,
         Self::NotFound,
         Self::TooLarge,
         Self::Checksum,
@@ -136,6 +138,7 @@ impl Kind {
             Self::Superseded => "SUPERSEDED",
             Self::Stale => "STALE",
             Self::RunExists => "RUN_EXISTS",
+            Self::NotAsked => "NOT_ASKED",
             Self::NotFound => "NOT_FOUND",
             Self::TooLarge => "TOO_LARGE",
             Self::Checksum => "CHECKSUM",
@@ -157,6 +160,9 @@ impl Error {
                 Refusal::Superseded { .. } => Kind::Superseded,
                 Refusal::Stale(_) => Kind::Stale,
                 Refusal::RunExists(_) => Kind::RunExists,
+                Refusal::NotAsked(_) => Kind::NotAsked,
+                Refusal::NotAnAnswerer => Kind::WrongRole,
+                Refusal::BadAnswer(_) => Kind::Invalid,
                 Refusal::NotFound(_) => Kind::NotFound,
             },
             Self::Contract(_) | Self::Invalid(_) => Kind::Invalid,

@@ -55,6 +55,8 @@ impl End {
                 | FailReason::Killed
                 | FailReason::Stopped
                 | FailReason::InvalidOutput
+                | FailReason::Unavailable
+                | FailReason::Deadlock
                 | FailReason::RunClosed
                 | FailReason::NodeRestarted
                 | FailReason::LeaseExpired,

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 mod admin;
 mod age;
 mod args;
+mod asks;
 mod client;
 mod contract;
 mod exit;
@@ -95,6 +96,8 @@ async fn dispatch(cli: Cli, io: &mut Io) -> Outcome {
         Command::Show { run } => show::show(&Client::new(&global)?, io, format, &run).await,
         Command::Explain { run, node } => explain::explain(&Client::new(&global)?, io, format, run, node).await,
         Command::Cancel { run } => runs::cancel(&Client::new(&global)?, io, format, &run).await,
+        Command::Asks => asks::asks(&Client::new(&global)?, io, format).await,
+        Command::Answer(args) => asks::answer(&Client::new(&global)?, io, format, args).await,
         Command::Watch { run: Some(run), timeout } => {
             watch::run(&Client::new(&global)?, io, format, &run, timeout).await
         }

@@ -83,7 +83,7 @@ pub struct Key {
 }
 
 /// Every key there is. What is not here is refused.
-pub const KEYS: [Key; 16] = [
+pub const KEYS: &[Key] = &[
     key("listen", "127.0.0.1:7070", "address and port of gRPC and HTTP"),
     key("state_dir", "", "directory of logs, artifacts, Records, admin token and database"),
     key("database", "", "sqlite:PATH or postgres://…; default: sqlite:STATE_DIR/mediator.db"),
@@ -93,6 +93,7 @@ pub const KEYS: [Key; 16] = [
     key("lease.renew", "10s", "how often an agent adverts"),
     key("lease.factor", "6", "leases and adverts live this many intervals; at least 3"),
     key("lease.max_per_run", "0", "most nodes of one run; 0 = no limit"),
+    key("queue.reserve_after", "5m", "a run that needs several nodes and has waited this long gets them reserved"),
     key("sweep_interval", "1m", "how often the safety net scans the queue"),
     key("reap_interval", "1s", "how often expired leases are looked for"),
     key("limits.log_bytes", "64MiB", "most log of one attempt"),

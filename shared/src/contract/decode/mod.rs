@@ -6,9 +6,10 @@
 
 use std::{collections::BTreeMap, fmt::Display, str::FromStr};
 
+mod step;
+
 use super::{
-    AnyOf, AtLeast, AttrMatch, AttrValue, Condition, Contract, Dispatch, Input, OnDrain, OnLost, Require, Step,
-    WhenUnmatched, Work,
+    AnyOf, AtLeast, AttrMatch, AttrValue, Condition, Contract, OnDrain, OnLost, Require, WhenUnmatched, Work,
     problem::{Path, Problems, cut},
     tree::{Node, Value, position},
 };
@@ -98,50 +99,6 @@ impl Decoder<'_, '_> {
             Value::Bool(_) if self.is_letter(node) => Some(AttrValue::Text(node.spelling(self.text).to_owned())),
             _ => self.wrong(node, path, "text, a whole number, true or false"),
         }
-    }
-
-    fn step(&mut self, node: &Node, path: &Path<'_>) -> Read<Step> {
-        let fields = self.fields(node, path, super::STEP_KEYS)?;
-        let id = self.required(&fields, "id", Self::parsed);
-        let uses = self.optional(&fields, "uses", Self::parsed);
-        let run = self.optional(&fields, "run", |it, node, path| it.list(node, path, Self::text));
-        let needs = self.optional(&fields, "needs", |it, node, path| it.list(node, path, Self::parsed));
-        let env = self.or_default(&fields, "env", |it, node, path| it.dict(node, path, Self::text));
-        let input = self.optional(&fields, "in", |it, node, path| {
-            let fields = it.fields(node, path, &["from"])?;
-            let from = it.required(&fields, "from", |it, node, path| it.list(node, path, Self::text))?;
-            Some(Input { from })
-        });
-        let out = self.or_default(&fields, "out", |it, node, path| it.list(node, path, Self::text));
-        let timeout = self.optional(&fields, "timeout", Self::parsed);
-        let release = self.or_default(&fields, "release", |it, node, path| it.list(node, path, Self::parsed));
-        let dispatch = self.optional(&fields, "dispatch", |it, node, path| {
-            let fields = it.fields(node, path, &["from", "to"])?;
-            let from = it.required(&fields, "from", Self::text);
-            let to = it.required(&fields, "to", |it, node, path| it.list(node, path, Self::parsed));
-            Some(Dispatch { from: from?, to: to? })
-        });
-        let max_attempts = self.optional(&fields, "max_attempts", Self::number);
-        let keep = self.or_default(&fields, "keep", Self::flag);
-        let part = |key| node.get(key).map(Node::to_json);
-        Some(Step {
-            id: id?,
-            uses: uses?,
-            run: run?,
-            agent: part("agent"),
-            acquire: part("acquire"),
-            ask: part("ask"),
-            needs: needs?,
-            env: env?,
-            input: input?,
-            out: out?,
-            timeout: timeout?,
-            release: release?,
-            dispatch: dispatch?,
-            repeat: part("loop"),
-            max_attempts: max_attempts?.unwrap_or(1),
-            keep: keep?,
-        })
     }
 
     fn condition(&mut self, node: &Node, path: &Path<'_>) -> Read<Condition> {
