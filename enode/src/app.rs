@@ -34,7 +34,7 @@ use crate::{
     },
     spool::{Spool, folder_name},
     state::{AgentState, Stage},
-    work::{self, Bench, group::Notes, workspace::Rooms},
+    work::{self, Bench, group::Notes, strays, workspace::Rooms},
 };
 
 /// After the last step: how long its result may take to be acknowledged. What is not stays spooled.
@@ -85,6 +85,9 @@ impl Stops for StopChannel {
 /// It cannot work, or a part of it broke down.
 pub async fn run(config: Config) -> anyhow::Result<()> {
     let signals = Signals { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? };
+    if let Err(e) = strays::adopt() {
+        tracing::warn!(error = %e, "a process that leaves its step's group will not be found");
+    }
     run_until(config, signals).await
 }
 

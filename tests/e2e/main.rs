@@ -15,5 +15,6 @@ mod reasons;
 mod restart;
 mod scale;
 mod storage;
+mod strays;
 mod wakes;
 mod work;

@@ -11,6 +11,7 @@ pub mod log;
 pub mod output;
 pub mod process;
 pub mod step;
+pub mod strays;
 pub mod workspace;
 
 use std::sync::Arc;

@@ -6,7 +6,10 @@
 mod orders;
 mod status;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use proto::v1;
 use rustix::process::{Pid, Signal};
@@ -29,7 +32,13 @@ use crate::{
         Held, Reasons, Source, Standing,
         quarantine::{End, Quarantine},
     },
+    work::strays,
 };
+
+/// Until the mediator names an interval.
+const FIRST_INTERVAL: Duration = Duration::from_secs(5);
+/// A mediator cannot make its agents spin, or go silent.
+const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(20)..=Duration::from_secs(300);
 
 /// Which process life speaks for the node, once the mediator has accepted it.
 pub type Life = Option<InstanceId>;
@@ -63,6 +72,8 @@ struct Current {
     started_at: Timestamp,
     /// Its process group, while its leader is not reaped: until then the number belongs to nobody else.
     group: Option<Pid>,
+    /// `$OUT` of its processes, until all of them are gone.
+    alive: Option<PathBuf>,
     stop: watch::Sender<Option<Stop>>,
 }
 
@@ -79,6 +90,8 @@ struct Inner {
     /// What the last advert rested on, for people.
     standing: Standing,
     last_advert_at: Option<Timestamp>,
+    /// Between two adverts, as the mediator last named it.
+    interval: Duration,
     policy_error: String,
     /// The mediator knows that the agent stops: nothing new is claimed for this node.
     told_stopping: bool,
@@ -121,6 +134,7 @@ impl Node {
             quarantine,
             standing: Standing::default(),
             last_advert_at: None,
+            interval: FIRST_INTERVAL,
             policy_error: String::new(),
             told_stopping: false,
         };
@@ -207,6 +221,7 @@ impl Node {
             tracing::info!(node = %self.id, instance = %mark.who.instance, "the mediator knows this node");
         }
         inner.last_advert_at = Some(clock::now());
+        inner.interval = reply.interval.clamp(*INTERVALS.start(), *INTERVALS.end());
         inner.told_stopping |= mark.stopping;
         let gone = inner.core.apply(reply, sent, mark.rev);
         self.end(&mut inner, &gone);
@@ -314,15 +329,30 @@ impl Node {
             nonce: step.nonce,
             started_at: clock::now(),
             group: None,
+            alive: None,
             stop,
         });
         Some(order)
     }
 
-    /// The step's process group exists, or its leader is about to be reaped.
-    pub fn group(&self, group: Option<Pid>) {
+    /// The step's process group exists; its processes have this `$OUT`.
+    pub fn group(&self, group: Pid, out: &Path) {
         if let Some(current) = &mut self.lock().current {
-            current.group = group;
+            (current.group, current.alive) = (Some(group), Some(out.to_owned()));
+        }
+    }
+
+    /// The leader of the group is about to be reaped: the group's number is not ours for much longer.
+    pub fn leader_ended(&self) {
+        if let Some(current) = &mut self.lock().current {
+            current.group = None;
+        }
+    }
+
+    /// Nothing of the step executes any more.
+    pub fn gone(&self) {
+        if let Some(current) = &mut self.lock().current {
+            current.alive = None;
         }
     }
 
@@ -411,6 +441,12 @@ impl Node {
         self.lock().core.lease().is_some()
     }
 
+    /// Between two adverts.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        self.lock().interval
+    }
+
     /// When the leases of this node end, and for how long they were promised, if anything is executing.
     #[must_use]
     pub fn deadline(&self) -> Option<(BootTime, Duration)> {
@@ -427,6 +463,10 @@ impl Node {
             && let Err(e) = rustix::process::kill_process_group(group, Signal::KILL)
         {
             tracing::warn!(node = %self.id, error = %e, "cannot kill the process group");
+        }
+        if let Some(out) = inner.current.as_ref().and_then(|current| current.alive.as_deref()) {
+            // What has left the group shows when its parent is gone; then the next look of the heartbeat finds it.
+            let _more = strays::kill(out);
         }
     }
 }

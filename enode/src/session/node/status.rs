@@ -5,6 +5,7 @@ use shared::RunId;
 
 use super::Node;
 use crate::state::{CurrentStatus, LeaseStatus, NodeStatus, ReasonStatus};
+use crate::work::strays;
 
 impl Node {
     /// For people.
@@ -36,7 +37,9 @@ impl Node {
                 started_at: it.started_at,
                 pid: it.group.map(Pid::as_raw_pid),
             }),
-            live_processes: inner.stuck.is_some() || inner.current.as_ref().is_some_and(|it| it.group.is_some()),
+            live_processes: inner.stuck.is_some()
+                || inner.current.as_ref().is_some_and(|it| it.alive.is_some())
+                || strays::unclaimed(),
             spooled: u32::try_from(inner.core.finished().count()).unwrap_or(u32::MAX),
             last_advert_at: inner.last_advert_at,
             policy_error: inner.policy_error.clone(),
