@@ -24,8 +24,9 @@ fn scene(slots: u32) -> Scene {
     let agent = Agent::start_with(&mediator, &AgentOptions { slots, ..AgentOptions::builder("n1") });
     let gate = Gate::new();
     std::fs::write(gate.path("daemon.sh"), DAEMON).unwrap();
-    for node in agent.status()["agent"]["nodes"].as_array().unwrap() {
-        mediator.wait_node(node["node_id"].as_str().unwrap(), "is listed", |_| true);
+    for slot in 0..slots {
+        let node = if slots == 1 { "n1".to_owned() } else { format!("n1/{slot}") };
+        mediator.wait_node(&node, "is listed", |_| true);
     }
     Scene { mediator, agent, gate }
 }

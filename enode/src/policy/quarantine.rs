@@ -224,7 +224,7 @@ mod tests {
             let counts = end.verdict(RULE) == Some(true);
             let machine = ["could_not_start", "workspace_lost", "input_missing", "output_refused", "stuck"];
             assert_eq!(counts, machine.contains(&reason.as_str()), "{reason:?}");
-            assert_eq!(it.ended(&run("a"), end, None, NOW), false, "{reason:?}");
+            assert!(!it.ended(&run("a"), end, None, NOW), "{reason:?}");
         }
     }
 
