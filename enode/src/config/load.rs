@@ -9,10 +9,10 @@ use super::{
     Config, ConfigErrors, Need, Secret, defaults, fields,
     layers::{self, From, Layer, Layers},
 };
-use crate::{detect, files};
+use crate::{detect, files, policy::quarantine::Rule};
 
 /// Every key, nested ones with a dot.
-const KEYS: [&str; 20] = [
+const KEYS: &[&str] = &[
     "name",
     "label",
     "mediator",
@@ -33,6 +33,9 @@ const KEYS: [&str; 20] = [
     "artifact_bytes",
     "disk",
     "disk.min_free",
+    "quarantine",
+    "quarantine.after",
+    "quarantine.within",
 ];
 
 struct Loader {
@@ -72,7 +75,12 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
     let start_timeout = l.take("start_timeout", fields::duration).unwrap_or(defaults::START_TIMEOUT);
     let keep_workspace = l.take("keep_workspace", fields::duration).unwrap_or_default();
     let artifact_bytes = l.take("artifact_bytes", fields::size).unwrap_or(defaults::ARTIFACT_BYTES);
-    let min_free = l.take("disk.min_free", fields::size).filter(|bytes| *bytes > 0);
+    let min_free = l.take("disk.min_free", fields::size).unwrap_or(defaults::MIN_FREE);
+    let min_free = Some(min_free).filter(|bytes| *bytes > 0);
+    let quarantine = Rule {
+        after: l.take("quarantine.after", fields::count).unwrap_or(defaults::QUARANTINE.after),
+        within: l.take("quarantine.within", fields::duration).unwrap_or(defaults::QUARANTINE.within),
+    };
     let token = l.token(sources, need, certificate.is_some());
     l.check_transport(&mediator, ca_file.as_deref(), need);
 
@@ -98,6 +106,7 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
         keep_workspace,
         artifact_bytes,
         min_free,
+        quarantine,
         policy_file,
         warnings: l.warnings,
         origins: l.origins,

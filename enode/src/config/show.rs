@@ -35,7 +35,9 @@ impl Config {
             ("start_timeout", json!(self.start_timeout)),
             ("keep_workspace", json!(self.keep_workspace)),
             ("artifact_bytes", json!(self.artifact_bytes)),
-            ("disk.min_free", json!(self.min_free)),
+            ("disk.min_free", json!(self.min_free.unwrap_or(0))),
+            ("quarantine.after", json!(self.quarantine.after)),
+            ("quarantine.within", json!(self.quarantine.within)),
             ("policy_file", json!(self.policy_file)),
         ];
         rows.into_iter().map(|(key, value)| (key, value, self.origin(key))).collect()

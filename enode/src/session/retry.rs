@@ -133,7 +133,7 @@ pub struct Backoff {
     failures: u32,
 }
 
-/// The longest pause.
+/// The longest pause, where the agent's own interval is longer.
 pub const MAX_PAUSE: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Full jitter may draw zero; a loop without any pause helps nobody.
@@ -163,9 +163,11 @@ impl Backoff {
         self.failures
     }
 
-    /// The pause after one more failure.
-    pub fn next_pause(&mut self) -> Duration {
-        let ceiling = FIRST_PAUSE.millis().saturating_mul(1 << self.failures.min(16)).min(MAX_PAUSE.millis());
+    /// The pause after one more failure, and at most the interval between two adverts: an agent that waited longer
+    /// would miss renewals on account of its own caution.
+    pub fn next_pause(&mut self, interval: Duration) -> Duration {
+        let most = MAX_PAUSE.min(interval).millis();
+        let ceiling = FIRST_PAUSE.millis().saturating_mul(1 << self.failures.min(16)).min(most);
         self.failures = self.failures.saturating_add(1);
         #[expect(
             clippy::cast_possible_truncation,
@@ -178,8 +180,8 @@ impl Backoff {
     }
 
     /// Waits that long.
-    pub async fn pause(&mut self) {
-        tokio::time::sleep(self.next_pause().std()).await;
+    pub async fn pause(&mut self, interval: Duration) {
+        tokio::time::sleep(self.next_pause(interval).std()).await;
     }
 }
 
@@ -228,11 +230,13 @@ mod tests {
     #[test]
     fn pauses_grow_to_a_ceiling_and_start_again() {
         let mut backoff = Backoff::new();
-        for _ in 0..40 {
-            let pause = backoff.next_pause();
-            assert!(pause >= MIN_PAUSE && pause <= MAX_PAUSE, "{pause}");
+        for most in [Duration::from_secs(3600), Duration::from_secs(1)] {
+            for _ in 0..40 {
+                let pause = backoff.next_pause(most);
+                assert!(pause >= MIN_PAUSE && pause <= MAX_PAUSE.min(most), "{pause}");
+            }
         }
         backoff.reset();
-        assert!(backoff.next_pause() <= FIRST_PAUSE);
+        assert!(backoff.next_pause(MAX_PAUSE) <= FIRST_PAUSE);
     }
 }
