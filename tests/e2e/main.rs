@@ -1,10 +1,12 @@
 //! End to end, over the real binaries, on both engines.
 
 mod access;
+mod backup;
 mod bad_input;
 mod closing;
 mod drain;
 mod gate;
+mod gc;
 mod lost;
 mod observe;
 mod planned_stop;

@@ -214,10 +214,18 @@ impl Mediator {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(binary("mediator"));
+        self.command_of(binary("mediator"))
+    }
+
+    /// Another program with the mediator's environment; it finds `mediator` and PostgreSQL's tools.
+    pub fn command_of(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        let mut path = vec![binary("mediator").parent().expect("a folder").to_owned()];
+        path.extend(crate::postgres::bin_dir());
+        path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
         command
             .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("PATH", std::env::join_paths(path).expect("folders without colons"))
             .env("HOME", self.home.path())
             .env("MEDIATOR_LISTEN", &self.address)
             .env("MEDIATOR_STATE_DIR", self.home.path())

@@ -207,7 +207,7 @@ fn host_of(url: &str) -> Result<String> {
 }
 
 /// The programs of the newest server installed.
-fn bin_dir() -> Result<PathBuf> {
+pub(crate) fn bin_dir() -> Result<PathBuf> {
     let version = |path: &PathBuf| path.parent()?.file_name()?.to_str()?.parse::<u32>().ok();
     fs::read_dir("/usr/lib/postgresql")
         .context(INSTALL)?

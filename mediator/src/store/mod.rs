@@ -12,6 +12,7 @@
 //! key; it never blocks the others.
 
 mod artifact;
+mod backup;
 mod batch;
 mod conn;
 mod count;
@@ -52,6 +53,7 @@ pub use self::{
     error::{ErrorKind, Outage, StoreError},
     event::EventRow,
     fleet_tx::FleetTx,
+    gc::Known,
     list::{CurrentStep, RunFilter, RunRow},
     notice::{Heard, Listener, Notice},
     read_tx::ReadTx,
