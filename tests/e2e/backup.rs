@@ -77,7 +77,9 @@ on_both_engines! {
         // Whoever lost their Run sends it again, with the same id, and it gets a Record of its own.
         mediator.wait_node("n1", "is lent again", |node| node["lease"].is_null());
         sealed(&mediator, "after");
+        let out = mediator.home.path().join("after.tar");
         mediator.cli(&["record", "after", "--out", out.to_str().unwrap()]).ok();
+        std::fs::remove_dir_all(mediator.home.path().with_extension("lost")).ok();
         assert_eq!(mediator.cli(&["logs", "before"]).code, 0);
         mediator.assert_no_wake_was_missed();
         drop(agents);

@@ -6,13 +6,14 @@ use tests::{Agent, Engine, Mediator, on_both_engines, wait_until};
 
 use crate::gate::{Gate, quick, waiting};
 
+const FORTY_DAYS: i64 = 40 * 86_400_000;
+
 /// Makes a Run, its events and its files older than they are.
 fn age(mediator: &Mediator, run: &str) {
-    let day_ms = 86_400_000_i64;
     mediator.sql(&format!(
-        "UPDATE runs SET created_at = created_at - 40 * {day_ms}, ended_at = ended_at - 40 * {day_ms} WHERE run_id = '{run}'"
+        "UPDATE runs SET created_at = created_at - {FORTY_DAYS}, ended_at = ended_at - {FORTY_DAYS} WHERE run_id = '{run}'"
     ));
-    mediator.sql(&format!("UPDATE events SET at = at - 40 * {day_ms} WHERE run_id = '{run}'"));
+    mediator.sql(&format!("UPDATE events SET at = at - {FORTY_DAYS} WHERE run_id = '{run}'"));
 }
 
 /// Dates a folder back.
@@ -38,7 +39,7 @@ fn rows(mediator: &Mediator, run: &str) -> u64 {
 on_both_engines! {
     fn gc_removes_what_is_old_and_sealed_while_it_serves(engine: Engine) {
         let mediator = Mediator::start(engine);
-        let _agent = Agent::start(&mediator, "n1");
+        let _agents = ["n1", "n2"].map(|name| Agent::start(&mediator, name));
         let gate = Gate::new();
         sealed(&mediator, "old");
         sealed(&mediator, "new");

@@ -1,6 +1,9 @@
 //! Several mediators, all active, on one PostgreSQL.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::{BufRead, BufReader},
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 use tests::{Agent, AgentOptions, Engine, Mediator, mediator::step_of, wait_for, wait_until};
@@ -207,8 +210,9 @@ fn the_command_line_goes_to_the_next_mediator() {
     one.submit(&waiting(&gate, "held"));
     one.wait_step("held", "hold", "CLAIMED");
     // It follows the Run at the first; the Run ends after that one is gone.
-    let watching = one.spawn_cli(&["--mediator", &both, "watch", "held", "--timeout", "30s"]);
-    wait_until("it watches", || one.get("/metrics").0 == 200);
+    let mut watching = one.spawn_cli(&["--mediator", &both, "watch", "held", "--timeout", "30s"]);
+    let mut said = BufReader::new(watching.stdout.take().unwrap());
+    said.read_line(&mut String::new()).unwrap();
     one.kill_at_once();
     gate.open("held");
     let watched = watching.wait_with_output().unwrap();
