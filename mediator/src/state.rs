@@ -92,6 +92,20 @@ pub async fn belongs_together(store: &Store, records_dir: &Path) -> anyhow::Resu
     )
 }
 
+/// Makes an empty directory for a copy, with the word of the fleet in it.
+///
+/// # Errors
+/// It is not empty, or cannot be written.
+pub fn empty_copy(records_dir: &Path, to: &Path) -> anyhow::Result<()> {
+    let failed = || format!("cannot use {}", to.display());
+    DirBuilder::new().recursive(true).mode(0o700).create(to).with_context(failed)?;
+    if std::fs::read_dir(to).with_context(failed)?.next().is_some() {
+        bail!("{} is not empty; name a directory that is, or that is not there yet", to.display());
+    }
+    std::fs::copy(records_dir.join(MARKER), to.join(MARKER)).with_context(failed)?;
+    Ok(())
+}
+
 /// The first line of a file; the one given, where there is no file yet. Whoever comes at the same time reads the
 /// same.
 fn once(path: &Path, text: &str) -> io::Result<String> {

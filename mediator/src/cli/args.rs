@@ -189,6 +189,27 @@ pub(crate) enum Command {
         #[command(flatten)]
         settings: Settings<false>,
     },
+    /// Copy the database (an embedded one) and all files of Runs, while mediators serve
+    ///
+    /// The directory can be used as a state directory: copy it back, then `mediator recover`. Of PostgreSQL make a
+    /// dump first, then this.
+    #[command(after_help = Exit::HELP)]
+    Backup {
+        /// Where to; must be empty, or not there yet
+        dir: PathBuf,
+        #[command(flatten)]
+        settings: Settings<false>,
+    },
+    /// Make a restored database fit to serve, before the first start
+    ///
+    /// Every lease is ended: agents are told to stop what they have begun since the backup, and Runs that were under
+    /// way end, or start over where their contract says so. Files of Runs that the database does not know are put
+    /// apart.
+    #[command(after_help = Exit::HELP)]
+    Recover {
+        #[command(flatten)]
+        settings: Settings<false>,
+    },
     /// Make and revoke certificates for a small fleet
     #[command(after_help = Exit::HELP)]
     Pki {
@@ -412,7 +433,7 @@ pub(crate) enum Contract {
 }
 
 /// Commands that talk to no mediator, and those whose output has one form only.
-const OFFLINE: [&str; 7] = ["serve", "contract", "token", "pki", "config", "gc", "completions"];
+const OFFLINE: [&str; 9] = ["serve", "contract", "token", "pki", "config", "gc", "backup", "recover", "completions"];
 const ONE_FORM: [&str; 4] = ["serve", "logs", "record", "completions"];
 const CONNECTION: [&str; 5] = ["mediator", "token_file", "ca", "client_cert", "client_key"];
 

@@ -6,6 +6,7 @@
 //! work runs on the blocking pool, so no caller's thread ever waits for a disk.
 
 mod blob;
+mod copy;
 mod digest;
 mod draft;
 mod error;

@@ -4,6 +4,7 @@
 
 pub mod advert;
 pub mod ask;
+pub mod backup;
 #[cfg(test)]
 pub(crate) mod bench;
 pub mod cancel;

@@ -13,6 +13,7 @@
 
 mod artifact;
 mod ask;
+mod backup;
 mod batch;
 mod conn;
 mod count;
@@ -54,6 +55,7 @@ pub use self::{
     error::{ErrorKind, Outage, StoreError},
     event::EventRow,
     fleet_tx::FleetTx,
+    gc::Known,
     list::{CurrentStep, RunFilter, RunRow},
     notice::{Heard, Listener, Notice},
     read_tx::ReadTx,
