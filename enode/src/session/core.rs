@@ -222,6 +222,8 @@ impl NodeCore {
         if rev_then.is_some_and(|then| then > reply.rev) {
             // The mediator forgot what it knew before we asked: its store was replaced. Its word holds.
             self.held.values_mut().for_each(|rev| *rev = i64::MIN);
+            // It may send again what was done and acknowledged, and waits for it then.
+            self.seen.retain(|step, _| self.running.contains_key(step) || self.finished.contains_key(step));
         } else if self.known_rev.is_some_and(|known| known > reply.rev) {
             // Overtaken by a work item: what it says of leases and policy is older than what is known.
             return Vec::new();

@@ -31,7 +31,7 @@ macro_rules! migrations {
     };
 }
 
-const MIGRATIONS: &[Migration] = migrations![1 "0001_fleet", 2 "0002_asks"];
+const MIGRATIONS: &[Migration] = migrations![1 "0001_fleet", 2 "0002_asks", 3 "0003_fleet_id"];
 
 const HAS_TABLE: Query = Query::each(
     "migrations.known",
@@ -63,6 +63,13 @@ pub(super) async fn migrate(engine: &Engine) -> Result<(), StoreError> {
         tx.commit(&COMMIT).await?;
         tracing::info!(migration = next.name, "database schema brought forward");
     }
+}
+
+/// Whether any script has been applied.
+pub(super) async fn has_begun(engine: &Engine) -> Result<bool, StoreError> {
+    let row = engine.read(HAS_TABLE.name).await?.one(&HAS_TABLE, &[]).await?;
+    let count = row.map_or(Ok(0), |row| row.int("n")).map_err(|bad| bad.of("schema_migrations", "?"))?;
+    Ok(count > 0)
 }
 
 /// How many scripts have been applied. They must be the first ones of ours, by number and name.

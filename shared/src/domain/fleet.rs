@@ -133,6 +133,16 @@ impl Fleet {
         self.unreadable.insert(id);
     }
 
+    /// Nodes whose stored row could not be read.
+    pub fn unreadable(&self) -> impl Iterator<Item = &NodeId> {
+        self.unreadable.iter()
+    }
+
+    /// The row that could not be read is gone: whoever adverts this node next owns it. For loading only.
+    pub fn forget_unreadable(&mut self, id: &NodeId) {
+        self.unreadable.remove(id);
+    }
+
     /// Stores or deletes a lease row as it was read; nothing is noted. For loading only.
     pub fn load_lease(&mut self, node: &NodeId, lease: Option<Lease>) {
         match lease {
@@ -186,7 +196,8 @@ impl Fleet {
     /// One full horizon, from now.
     pub(super) fn extend_lease(&mut self, id: &NodeId, cx: &mut Cx<'_>) {
         if let Some(lease) = self.leases.get_mut(id) {
-            lease.not_after = cx.now + cx.settings.horizon();
+            // Never shortened: the agent may have been promised more when a mediator stopped.
+            lease.not_after = lease.not_after.max(cx.now + cx.settings.horizon());
             cx.changes.leases.insert(id.clone());
         }
     }
