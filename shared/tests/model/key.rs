@@ -101,10 +101,10 @@ impl Names {
             for nonce in &agent.over {
                 write!(text, " over {}", self.nonce(*nonce)).unwrap();
             }
-            for work in &agent.exec {
+            if let Some(work) = &agent.exec {
                 write!(text, " runs {}", self.work(work)).unwrap();
             }
-            for (work, killed) in &agent.spool {
+            if let Some((work, killed)) = &agent.spool {
                 write!(text, " spooled {} {killed}", self.work(work)).unwrap();
             }
         }

@@ -6,6 +6,8 @@
 //! each act the promises are looked at (`check`). A scene says how often each act may happen. From every state the
 //! fleet must also be able to come to rest: without further faults all Runs end.
 
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test may fail, and says what it did")]
+
 mod act;
 mod agent;
 mod check;

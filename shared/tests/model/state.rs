@@ -89,7 +89,12 @@ impl State {
             budget,
             submitted: 0,
             broken: None,
-            settings: Settings { renew: TICK, factor: 2, max_per_run: 0, reserve_after: Duration::from_secs(3_600) },
+            settings: Settings {
+                renew: TICK,
+                factor: 2,
+                reserve_after: Duration::from_secs(3_600),
+                ..Settings::default()
+            },
             ids: Counter::default(),
         };
         for at in 0..2 {
