@@ -63,7 +63,8 @@ impl World {
 
     /// Of what the horizon tells apart, either.
     fn longer_or_shorter(&mut self) -> u64 {
-        if self.rng.chance(600) { self.rng.between(1_000, 40_000) } else { self.rng.between(50_000, 130_000) }
+        let short = if self.luck.think > 900 { 200 } else { 600 };
+        if self.rng.chance(short) { self.rng.between(1_000, 40_000) } else { self.rng.between(50_000, 130_000) }
     }
 
     fn kill(&mut self, at: usize) {

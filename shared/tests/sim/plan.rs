@@ -83,7 +83,13 @@ impl Plan {
             nodes: usize::try_from(nodes).unwrap(),
             runs: usize::try_from(runs).unwrap(),
             contracts: usize::try_from(rng.between(1, 6)).unwrap(),
-            trouble: if nodes > 20 { 60_000 } else { rng.between(60_000, 240_000) },
+            trouble: if seed % 10 == 8 {
+                240_000
+            } else if nodes > 20 {
+                60_000
+            } else {
+                rng.between(60_000, 240_000)
+            },
             longest: if nodes > 20 { 2_000 } else { *rng.pick(&[2_000, 20_000, 90_000]) },
             rush: rng.chance(500),
             reserve_after: if seed % 10 == 8 { 10 } else { *rng.pick(&[10, 60, 300]) },
