@@ -82,6 +82,9 @@ pub enum Error {
     /// The room for files failed, or refused.
     #[error("{0}")]
     Record(RecordError),
+    /// Somebody else does the same, and only one may at a time.
+    #[error("{0}")]
+    Busy(&'static str),
     /// The mediator is about to stop.
     #[error("the mediator is stopping; send the same request again")]
     Stopping,
@@ -183,10 +186,12 @@ impl Error {
                 RecordError::TooLarge { .. } => Kind::TooLarge,
                 RecordError::Checksum { .. } => Kind::Checksum,
                 RecordError::Gap { .. } | RecordError::BadDigest(_) => Kind::Invalid,
-                RecordError::NoSpace { .. } | RecordError::Interrupted(_) => Kind::StoreUnavailable,
+                RecordError::NoSpace { .. } | RecordError::Interrupted(_) | RecordError::SealedElsewhere(_) => {
+                    Kind::StoreUnavailable
+                }
                 RecordError::NotEnded(_) | RecordError::Io { .. } | RecordError::Damaged { .. } => Kind::Internal,
             },
-            Self::Stopping => Kind::StoreUnavailable,
+            Self::Stopping | Self::Busy(_) => Kind::StoreUnavailable,
             Self::Internal(_) => Kind::Internal,
         }
     }

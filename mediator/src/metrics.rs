@@ -20,6 +20,8 @@ pub const NODES: &str = "mediator_nodes";
 pub const REFUSALS: &str = "mediator_refusals_total";
 /// Counter: adverts.
 pub const ADVERTS: &str = "mediator_adverts_total";
+/// Counter, label `what`: notices of other mediators of the same database, and gaps in them.
+pub const NOTICES: &str = "mediator_notices_total";
 /// Histogram: requests in one commit of the fleet writer.
 pub const GROUP_SIZE: &str = "mediator_writer_group_size";
 /// Histogram, seconds: one commit group of the fleet writer, from lock to commit.
@@ -53,6 +55,7 @@ fn describe() {
     describe_gauge!(NODES, "Nodes by state: free, busy, draining, expired.");
     describe_counter!(REFUSALS, "Failures told to peers, by reason.");
     describe_counter!(ADVERTS, "Adverts that came in.");
+    describe_counter!(NOTICES, "Notices of other mediators: heard, and gap where the line was cut.");
     describe_histogram!(GROUP_SIZE, "Requests in one commit of the fleet writer.");
     describe_histogram!(GROUP_SECONDS, metrics::Unit::Seconds, "One commit group of the fleet writer.");
     for wake in Wake::ALL {
@@ -75,6 +78,11 @@ pub fn refused(reason: &'static str) {
 /// An advert came in.
 pub fn advert() {
     metrics::counter!(ADVERTS).increment(1);
+}
+
+/// Another mediator was heard, or its line was cut.
+pub fn notice(what: &'static str) {
+    metrics::counter!(NOTICES, "what" => what).increment(1);
 }
 
 /// The fleet writer committed a group.

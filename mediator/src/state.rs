@@ -1,15 +1,20 @@
+//! What a mediator finds on disk and may use: its own state directory, and the directory of Records of its fleet.
+//!
 //! The state directory belongs to one mediator at a time.
 //!
 //! Logs, Records and an embedded database are one process's: a second one on the same directory would grant
 //! nodes behind the first one's back. The lock goes with the process, however it ends.
 
 use std::{
-    fs::{DirBuilder, File, TryLockError},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    fs::{DirBuilder, File, Permissions, TryLockError},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::Path,
 };
 
 use anyhow::{Context, bail};
+
+use crate::{clock, store::Store};
 
 /// Held while this process is the mediator of a state directory.
 #[derive(Debug)]
@@ -37,6 +42,71 @@ pub fn claim(state_dir: &Path) -> anyhow::Result<Claimed> {
     }
 }
 
+/// The name of the mediator of this state directory among those that share a directory of Records. Drawn once.
+///
+/// # Errors
+/// It cannot be read or written.
+pub fn own_name(state_dir: &Path) -> anyhow::Result<String> {
+    let path = state_dir.join("mediator.id");
+    let failed = || format!("cannot use {}", path.display());
+    let name = once(&path, &clock::random_word()).with_context(failed)?;
+    // It becomes the name of a folder.
+    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        bail!("{} does not hold a mediator's name; delete the file, and another one is drawn", path.display());
+    }
+    Ok(name)
+}
+
+/// The file in the directory of Records that says of which fleet they are.
+const MARKER: &str = "fleet-id";
+
+/// Makes the directory of Records if it is not there, and sees to it that it is the one of this database: a mediator
+/// that kept its Records apart would be asked in vain for those of the others.
+///
+/// # Errors
+/// It is another fleet's, or a new one beside a database that has its Records elsewhere; it cannot be used.
+pub async fn belongs_together(store: &Store, records_dir: &Path) -> anyhow::Result<()> {
+    let failed = || format!("cannot use the directory of Records {}", records_dir.display());
+    DirBuilder::new().recursive(true).mode(0o700).create(records_dir).with_context(failed)?;
+    let path = records_dir.join(MARKER);
+    let known = store.fleet_id().await.context("cannot ask the database which fleet it is of")?;
+    if let (Some(known), false) = (&known, path.exists()) {
+        bail!(
+            "the directory {} is new, and this fleet has its logs and Records in another one: set records_dir to that \
+             one, which all mediators of one database must see. If it is lost for good, write {known} to {} and start \
+             again: the Records of earlier Runs will not be found",
+            records_dir.display(),
+            path.display()
+        );
+    }
+    // The directory first: should we end in between, the next start finds its word and gives it to the database.
+    let marked = once(&path, &clock::random_word()).with_context(failed)?;
+    let known = store.bind_fleet_id(&marked).await.context("cannot note in the database which fleet it is of")?;
+    if known == marked {
+        return Ok(());
+    }
+    bail!(
+        "the directory {} holds the logs and Records of fleet {marked}, and the database is of fleet {known}: set \
+         records_dir to the directory that belongs to this database, or database to the one that belongs to it",
+        records_dir.display()
+    )
+}
+
+/// The first line of a file; the one given, where there is no file yet. Whoever comes at the same time reads the
+/// same.
+fn once(path: &Path, text: &str) -> io::Result<String> {
+    let dir = path.parent().unwrap_or(path);
+    let mut draft = tempfile::Builder::new().permissions(Permissions::from_mode(0o644)).tempfile_in(dir)?;
+    writeln!(draft, "{text}")?;
+    draft.as_file().sync_all()?;
+    match draft.persist_noclobber(path) {
+        Ok(_) => File::open(dir)?.sync_all()?,
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error.error),
+    }
+    Ok(std::fs::read_to_string(path)?.trim().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,5 +119,39 @@ mod tests {
         assert!(claim(&state).unwrap_err().to_string().contains("another mediator"));
         drop(first);
         claim(&state).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_directory_of_records_belongs_to_one_fleet() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = |name: &str| {
+            let url = format!("sqlite:{}", dir.path().join(name).display());
+            async move { Store::open(&url, clock::Clock::system()).await.unwrap() }
+        };
+        let (one, two) = (store("one.db").await, store("two.db").await);
+        let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+        belongs_together(&one, &first).await.unwrap();
+        belongs_together(&one, &first).await.unwrap();
+        let refused =
+            async |store: &Store, dir: &Path| format!("{:#}", belongs_together(store, dir).await.unwrap_err());
+        assert!(refused(&one, &second).await.contains("is new"));
+        assert!(!second.join(MARKER).exists(), "what was refused is not marked");
+        belongs_together(&two, &second).await.unwrap();
+        assert!(refused(&two, &first).await.contains("of fleet"));
+        // A start that ended between the two notes is made good by the next one.
+        let three = store("three.db").await;
+        std::fs::create_dir(dir.path().join("third")).unwrap();
+        std::fs::write(dir.path().join("third").join(MARKER), "abc\n").unwrap();
+        belongs_together(&three, &dir.path().join("third")).await.unwrap();
+        assert_eq!(three.fleet_id().await.unwrap().as_deref(), Some("abc"));
+    }
+
+    #[test]
+    fn a_mediator_keeps_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = own_name(dir.path()).unwrap();
+        assert_eq!(own_name(dir.path()).unwrap(), name);
+        std::fs::write(dir.path().join("mediator.id"), "../up").unwrap();
+        assert!(own_name(dir.path()).unwrap_err().to_string().contains("delete the file"));
     }
 }

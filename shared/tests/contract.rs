@@ -144,7 +144,7 @@ fn what_yaml_takes_for_something_else_is_not_guessed() {
              6:9: run_id: run id \"a/b\" must have 1 to 128 characters of a-z, A-Z, 0-9, '.', '_', '-' and start with a letter or digit"),
         (steps("- {id: a b, uses: 'b[x]', run: make, timeout: 10, needs: a}"), "3:8: steps[0].id: step id \"a b\" must have 1 to 128 characters of a-z, A-Z, 0-9, '.', '_', '-' and start with a letter or digit\n\
              3:19: steps[0].uses: role \"b[x]\" must have 1 to 128 characters of a-z, A-Z, 0-9, '.', '_', '-' and start with a letter or digit\n\
-             3:32: steps[0].run: must be a list, one entry per argument, because no shell reads it: [make, test]\n\
+             3:32: steps[0].run: must be a list, but make is text; write [make]\n\
              3:47: steps[0].timeout: \"10\" is not a duration: write a number with its unit, such as 250ms, 10s, 5m, 2h or 1h30m\n\
              3:58: steps[0].needs: must be a list, but a is text; write [a]"),
     ]);

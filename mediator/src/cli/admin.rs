@@ -43,7 +43,7 @@ pub(crate) fn config(io: &mut Io, format: Format, command: ConfigCommand) -> Out
 }
 
 /// The database of the configuration in force, made when it is not there yet.
-async fn store(io: &mut Io, config: &Config, clock: &Clock) -> Outcome<Store> {
+pub(super) async fn store(io: &mut Io, config: &Config, clock: &Clock) -> Outcome<Store> {
     // As `serve` makes it: nobody else has business in there.
     std::fs::DirBuilder::new()
         .recursive(true)

@@ -21,7 +21,7 @@ pub(crate) struct Cli {
 /// Flags of every command that talks to a mediator.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// The mediator's address
+    /// The mediator's address; of several mediators of one fleet all, with commas between
     #[arg(
         long,
         global = true,
@@ -145,6 +145,21 @@ pub(crate) enum Command {
     Token {
         #[command(subcommand)]
         command: Token,
+    },
+    /// Remove Runs that ended long ago, with their Records, on the mediator's host
+    ///
+    /// Only Runs that are over and sealed go, and files that belong to no Run. Works while mediators serve. Ended at
+    /// any moment it leaves nothing half; the next one goes on.
+    #[command(after_help = Exit::HELP)]
+    Gc {
+        /// How long ago a Run must have ended, such as 30d
+        #[arg(long, value_name = "SPAN")]
+        older_than: Duration,
+        /// Only tell what would be removed
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        settings: Settings<false>,
     },
     /// Make certificates for a small fleet
     #[command(after_help = Exit::HELP)]
@@ -315,7 +330,7 @@ pub(crate) enum Contract {
 }
 
 /// Commands that talk to no mediator, and those whose output has one form only.
-const OFFLINE: [&str; 6] = ["serve", "contract", "token", "pki", "config", "completions"];
+const OFFLINE: [&str; 7] = ["serve", "contract", "token", "pki", "config", "gc", "completions"];
 const ONE_FORM: [&str; 4] = ["serve", "logs", "record", "completions"];
 const CONNECTION: [&str; 3] = ["mediator", "token_file", "ca"];
 

@@ -17,7 +17,7 @@ use super::{
     batch::Rows,
     conn::Conn,
     error::StoreError,
-    event, lease, load, node,
+    event, lease, load, node, notice,
     row::Bad,
     run,
     sql::{Query, Value},
@@ -33,9 +33,12 @@ const READ_FLEET: Query = Query::each(
     "SELECT rev, next_place, reaped_at, reservation, (SELECT coalesce(max(seq), 0) FROM events) AS last_event, \
      CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT) AS now FROM fleet WHERE one = 1",
 );
-const WRITE_FLEET: Query = Query::both(
+const WRITE_FLEET: Query = Query::each(
     "fleet.write",
-    "UPDATE fleet SET rev = $1, next_place = $2, reaped_at = $3, reservation = $4 WHERE one = 1",
+    // $5 is what the other mediators are told, where there can be others. It is sent by the commit, or not at all.
+    "UPDATE fleet SET rev = $1, next_place = $2, reaped_at = $3, reservation = $4 WHERE one = 1 AND $5 IS NOT NULL",
+    "UPDATE fleet SET rev = $1, next_place = $2, reaped_at = $3, reservation = $4 WHERE one = 1 \
+     RETURNING CASE WHEN $5::TEXT = '' THEN '' ELSE pg_notify('mediator', $5::TEXT)::TEXT END",
 );
 
 const COMMIT: Query = Query::both("fleet.commit", "COMMIT");
@@ -126,10 +129,12 @@ impl FleetTx {
         let events = event::rows(&changes.events, self.row.last_event, self.now)?;
         self.put(&events).await?;
         self.row.last_event += i64::try_from(events.len()).unwrap_or(0);
-        if changes.fleet || changes.reaped {
+        // What is to be claimed is told even where nothing changed: the node's stream may be open elsewhere.
+        if changes.fleet || changes.reaped || !changes.work.is_empty() {
+            let told = notice::payload(&self.store.origin, changes, self.row.last_event);
             let reservation = Value::Text(fleet.reservation.as_ref().map(|it| serde_json::json!(it).to_string()));
             let (rev, place) = (Value::int(fleet.rev), Value::int(fleet.next_place));
-            let row = [rev, place, Value::maybe_at(fleet.reaped_at), reservation];
+            let row = [rev, place, Value::maybe_at(fleet.reaped_at), reservation, Value::text(told)];
             self.tx.execute(&WRITE_FLEET, &row).await?;
         }
         Ok(())

@@ -18,13 +18,16 @@ mod conn;
 mod count;
 mod error;
 mod event;
+mod fleet_id;
 mod fleet_tx;
+mod gc;
 mod lease;
 mod link;
 mod list;
 mod load;
 mod migrate;
 mod node;
+mod notice;
 mod postgres;
 mod queue;
 mod read_tx;
@@ -52,6 +55,7 @@ pub use self::{
     event::EventRow,
     fleet_tx::FleetTx,
     list::{CurrentStep, RunFilter, RunRow},
+    notice::{Heard, Listener, Notice},
     read_tx::ReadTx,
     token::TokenRow,
 };
@@ -73,6 +77,8 @@ enum Engine {
 pub struct Store {
     engine: Engine,
     clock: Clock,
+    /// Which mediator speaks in a notice.
+    origin: Arc<str>,
     /// When the fleet's writer has last brought its memory up to date.
     synced_at: Arc<AtomicI64>,
 }
@@ -102,7 +108,8 @@ impl Store {
             }
         };
         migrate::migrate(&engine).await?;
-        let store = Self { engine, clock, synced_at: Arc::new(AtomicI64::new(i64::MAX)) };
+        let origin = crate::clock::random_word().into();
+        let store = Self { engine, clock, origin, synced_at: Arc::new(AtomicI64::new(i64::MAX)) };
         if matches!(store.engine, Engine::Sqlite(_)) {
             store.raise_clock().await?;
         }

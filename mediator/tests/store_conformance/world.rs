@@ -12,8 +12,13 @@ use shared::{
     },
 };
 
-pub(crate) const SETTINGS: Settings =
-    Settings { renew: Duration::from_secs(10), factor: 6, max_per_run: 3, reserve_after: Duration::from_secs(300) };
+pub(crate) const SETTINGS: Settings = Settings {
+    renew: Duration::from_secs(10),
+    factor: 6,
+    max_per_run: 3,
+    reserve_after: Duration::from_secs(300),
+    restart_grace: None,
+};
 
 /// Read without the checks of a submission: some of these are not offered to submitters yet.
 const CONTRACTS: [&str; 5] = [

@@ -147,7 +147,11 @@ impl Advert {
 
     /// A further advert of the instance that we know.
     fn refresh(&self, fleet: &mut Fleet, cx: &mut Cx<'_>, old: &Node) {
-        let row = self.row(old.stream.clone(), cx);
+        let mut row = self.row(old.stream.clone(), cx);
+        if !self.goodbye {
+            // A mediator that stopped may have promised more than this one does, and a promise is kept.
+            row.expires_at = row.expires_at.max(old.expires_at);
+        }
         let renewal = Node {
             rev: old.rev,
             advert_no: old.advert_no,
@@ -156,6 +160,8 @@ impl Advert {
             ..row.clone()
         } == *old
             && old.is_live(cx.now)
+            // What lives longer than others reckon with is theirs to know.
+            && cx.settings.restart_grace.is_none()
             && !self.goodbye;
         if renewal {
             fleet.renew(&self.who.node, self.advert_no, row.expires_at, cx);

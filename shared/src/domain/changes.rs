@@ -25,11 +25,19 @@ pub struct Settings {
     pub max_per_run: u32,
     /// A Run that needs several nodes and has waited this long gets them reserved.
     pub reserve_after: Duration,
+    /// Set while the mediator stops on purpose: an advert that it still answers lives at least this long.
+    pub restart_grace: Option<Duration>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { renew: Duration::from_secs(10), factor: 6, max_per_run: 0, reserve_after: Duration::from_secs(300) }
+        Self {
+            renew: Duration::from_secs(10),
+            factor: 6,
+            max_per_run: 0,
+            reserve_after: Duration::from_secs(300),
+            restart_grace: None,
+        }
     }
 }
 
@@ -37,7 +45,8 @@ impl Settings {
     /// How long an advert and a renewed lease live.
     #[must_use]
     pub fn horizon(&self) -> Duration {
-        self.renew * self.factor
+        let normal = self.renew * self.factor;
+        self.restart_grace.map_or(normal, |grace| grace.max(normal))
     }
 }
 

@@ -186,7 +186,8 @@ impl Fleet {
     /// One full horizon, from now.
     pub(super) fn extend_lease(&mut self, id: &NodeId, cx: &mut Cx<'_>) {
         if let Some(lease) = self.leases.get_mut(id) {
-            lease.not_after = cx.now + cx.settings.horizon();
+            // Never shortened: the agent may have been promised more when a mediator stopped.
+            lease.not_after = lease.not_after.max(cx.now + cx.settings.horizon());
             cx.changes.leases.insert(id.clone());
         }
     }

@@ -118,12 +118,12 @@ impl Fleet {
         let until = cx.now + cx.settings.horizon();
         if let Some(node) = self.node(id).filter(|node| node.expires_at > since) {
             let mut node = node.clone();
-            node.expires_at = until;
+            node.expires_at = node.expires_at.max(until);
             self.put_node(node, cx);
         }
         if let Some(lease) = self.lease(id).filter(|lease| lease.not_after > since) {
             let mut lease = lease.clone();
-            lease.not_after = until;
+            lease.not_after = lease.not_after.max(until);
             self.load_lease(id, Some(lease));
             cx.changes.leases.insert(id.clone());
         }

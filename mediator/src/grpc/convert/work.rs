@@ -16,6 +16,7 @@ use crate::service::claim::{Input, Work};
 pub fn work(work: Work) -> v1::WorkItem {
     let item = match work {
         Work::Opened(stream) => Item::Opened(v1::WorkOpened { stream: stream.to_string() }),
+        Work::AdvertNow => Item::AdvertNow(v1::AdvertNow {}),
         Work::Step(claimed, inputs) => Item::Step(step(&claimed, inputs)),
         Work::Stop { run, nonce, rev } => {
             Item::Stop(v1::StopRun { run_id: run.to_string(), nonce: nonce.reveal(), rev })

@@ -10,7 +10,7 @@ impl Decoder<'_, '_> {
         let fields = self.fields(node, path, KEYS)?;
         let id = self.required(&fields, "id", Self::parsed);
         let uses = self.optional(&fields, "uses", Self::parsed);
-        let run = self.optional(&fields, "run", Self::argv);
+        let run = self.optional(&fields, "run", |it, node, path| it.list(node, path, Self::text));
         let agent = self.optional(&fields, "agent", Self::agent);
         let acquire = self.optional(&fields, "acquire", Self::acquire);
         let ask = self.optional(&fields, "ask", Self::ask);
@@ -46,14 +46,6 @@ impl Decoder<'_, '_> {
             max_attempts: max_attempts?.unwrap_or(1),
             keep: keep?,
         })
-    }
-
-    fn argv(&mut self, node: &Node, path: &Path<'_>) -> Read<Vec<String>> {
-        if let Value::Text(_) = node.value {
-            let message = "must be a list, one entry per argument, because no shell reads it: [make, test]";
-            return self.refuse(node, path, message);
-        }
-        self.list(node, path, Self::text)
     }
 
     fn agent(&mut self, node: &Node, path: &Path<'_>) -> Read<Agent> {
