@@ -36,7 +36,10 @@ fn a_full_disk_under_out_is_the_steps_own_failure_and_the_agent_goes_on() {
     let mediator = Mediator::start(Engine::Sqlite);
     let ballast = disk.0.path().join("ballast");
     std::fs::write(&ballast, vec![1; 1 << 20]).unwrap();
-    let options = AgentOptions { state_dir: Some(disk.0.path().join("state")), ..AgentOptions::builder("n1") };
+    // It is smaller than what a node keeps free.
+    let extra = "[disk]\nmin_free = \"0\"\n";
+    let state_dir = Some(disk.0.path().join("state"));
+    let options = AgentOptions { state_dir, extra, ..AgentOptions::builder("n1") };
     let mut agent = Agent::start_with(&mediator, &options);
     mediator.wait_node("n1", "is listed", |_| true);
     let gate = Gate::new();
