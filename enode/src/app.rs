@@ -106,7 +106,7 @@ pub async fn run_until(config: Config, mut stops: impl Stops) -> anyhow::Result<
     }
     let agent = AgentState::new(&config.name, parts.iter().map(|part| part.node.clone()).collect());
     let (cancel, tracker) = (CancellationToken::new(), TaskTracker::new());
-    let mut heartbeat = Heartbeat::start(&config, &agent, &policy)?;
+    let mut heartbeat = Heartbeat::start(&config, &agent, &policy, &link)?;
     let mut tasks = JoinSet::new();
     for part in parts {
         part.start(&config, &agent, &link, &cancel, &tracker, &mut tasks);

@@ -51,11 +51,16 @@ impl Heartbeat {
     ///
     /// # Errors
     /// No thread, or a configuration that cannot work.
-    pub fn start(config: &Arc<Config>, agent: &Arc<AgentState>, policy: &PolicyFile) -> Result<Self, HeartbeatError> {
+    pub fn start(
+        config: &Arc<Config>,
+        agent: &Arc<AgentState>,
+        policy: &PolicyFile,
+        link: &Link,
+    ) -> Result<Self, HeartbeatError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let link = {
             let _entered = runtime.enter();
-            Arc::new(Link::new(config)?)
+            Arc::new(link.beside(config)?)
         };
         let (config, agent, policy) = (config.clone(), agent.clone(), policy.clone());
         let (on_end, ended) = oneshot::channel();

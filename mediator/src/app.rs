@@ -1,17 +1,22 @@
 //! Wiring: what is started in which order, and stopped in which. The only place that spawns.
 //!
-//! Start: store, files, first admin token, writer, the outage rule and the Startup scan, then the reaper, the
-//! sweep and the sealer, and the listener last: nobody is served by half a mediator.
-//! Stop: the listener stops taking calls and streams end, the periodic tasks end, and the writer last, when
-//! nobody can call it any more. Leases are left as they are: they last for the rest of their horizon.
+//! Start: certificate and address, so that what is wrong with them is told before anything is made; then store,
+//! files, first admin token, writer, the outage rule and the Startup scan, then the reaper, the sweep and the
+//! sealer, and listening last: nobody is served by half a mediator.
+//! Stop: the agents are heard once more and given time, the listener stops taking calls and streams end, the
+//! periodic tasks end, and the writer last, when nobody can call it any more. Leases last for what their agents
+//! were promised.
 //! A part that ends by itself ends the mediator: half of one serves nobody, and a supervisor starts it again.
 
-use std::{io::IsTerminal, sync::Arc, time::Duration};
+use std::{io::IsTerminal, net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, bail};
-use shared::domain::{Reap, Rescan};
+use shared::{
+    Duration,
+    domain::{Reap, Rescan},
+};
 use tokio::{
-    net::TcpListener,
+    net::TcpSocket,
     signal::unix::{SignalKind, signal},
     sync::{Notify, watch},
     task::JoinSet,
@@ -27,7 +32,7 @@ use crate::{
     http::Pages,
     metrics,
     record::{self, RecordStore},
-    service::{Services, hub::Hub, notify::Notifier, seal},
+    service::{Services, gc, hub::Hub, leave::Leave, notify::Notifier, relay, seal},
     state,
     store::Store,
     tls::{self, ServerTls},
@@ -35,7 +40,19 @@ use crate::{
 };
 
 /// How long open calls may take to end at shutdown.
-const DRAIN_CALLS: Duration = Duration::from_secs(5);
+const DRAIN_CALLS: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1_024;
+
+/// Takes the address; nobody can connect to it yet.
+fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // What an earlier life left in TIME_WAIT is no reason not to start.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
 
 /// Serves until SIGTERM or SIGINT.
 ///
@@ -44,8 +61,12 @@ const DRAIN_CALLS: Duration = Duration::from_secs(5);
 pub async fn serve(config: Config, new_database: bool) -> anyhow::Result<()> {
     let metrics = metrics::install().context("cannot set up metrics")?;
     let clock = Clock::system();
+    // What can be wrong with the configuration is found before anything is made.
+    let tls = config.tls.clone().map(ServerTls::new).transpose()?;
+    let cannot_listen = || format!("cannot listen on {}; choose another address with --listen", config.listen);
+    let socket = bind(config.listen).with_context(cannot_listen)?;
     let _state = state::claim(&config.state_dir)?;
-    state::check_database(&config.state_dir, &config.database, new_database).await?;
+    state::check_database(&config, new_database).await?;
     let store = Store::open(&config.database, clock.clone())
         .await
         .with_context(|| format!("cannot open the database {}", redact(&config.database)))?;
@@ -54,19 +75,22 @@ pub async fn serve(config: Config, new_database: bool) -> anyhow::Result<()> {
         blob_bytes: config.limits.artifact_bytes,
         ..record::Limits::default()
     };
-    let records = RecordStore::with_limits(&config.state_dir, limits)?;
+    state::belongs_together(&store, &config.records_dir).await?;
+    gc::repair_at_start(&store, &config.records_dir).await?;
+    let owner = state::own_name(&config.state_dir)?;
+    let place = record::Place { dir: &config.records_dir, owner: &owner, shared: store.is_shared() };
+    let records = RecordStore::at(place, limits)?;
     auth::admin_token(&store, &clock, &config.state_dir).await?;
-    let tls = config.tls.clone().map(ServerTls::new).transpose()?;
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}; choose another address with --listen", config.listen))?;
 
     let (stop, mut parts) = (CancellationToken::new(), JoinSet::new());
     let (hub, wake_sealer) = (Hub::default(), Arc::new(Notify::new()));
+    // Before the last event is read, so that nothing falls in between.
+    let line = store.listen().await.context("cannot listen to the other mediators of this database")?;
     let last_event = store.read().await?.last_event().await?;
     let (events, watched) = watch::channel(last_event);
-    let notifier = Notifier { hub: hub.clone(), seal: wake_sealer.clone(), events };
-    let (writer, writing) = Writer::new(store.clone(), config.lease, notifier);
+    let notifier = Notifier { hub: hub.clone(), seal: wake_sealer.clone(), events: events.clone() };
+    let leave = Leave::new(config.lease);
+    let (writer, writing) = Writer::new(store.clone(), leave.follow(), notifier);
     let mut writing = tokio::spawn(writing);
     writer.apply(Rescan::Startup).await?;
 
@@ -76,11 +100,15 @@ pub async fn serve(config: Config, new_database: bool) -> anyhow::Result<()> {
         settings: config.lease,
         writer,
         hub: hub.clone(),
+        leave: leave.clone(),
         events: watched,
         stop: stop.clone(),
     };
     parts.spawn(every(config.reap_interval, stop.clone(), services.clone(), reap));
     parts.spawn(every(config.sweep_interval, stop.clone(), services.clone(), sweep));
+    if let Some(line) = line {
+        parts.spawn(relay::run(services.clone(), line, events, stop.clone()));
+    }
     parts.spawn(seal::run(services.clone(), wake_sealer, stop.clone()));
 
     if let Some(tls) = &tls {
@@ -90,6 +118,8 @@ pub async fn serve(config: Config, new_database: bool) -> anyhow::Result<()> {
     let routes = grpc::routes(&services, Pages::new(services.clone(), metrics), &health, &config.limits.grpc())?;
     drop(services);
     tracing::info!(listen = %config.listen, tls = tls.is_some(), state_dir = %config.state_dir.display(), "serving");
+    // Only now: whoever called earlier was refused at once, rather than kept waiting.
+    let listener = socket.listen(BACKLOG).with_context(cannot_listen)?;
     let incoming = tls::incoming(listener, tls, config.limits.connections());
     let serving = grpc::serve(routes, Auth::new(store, clock), config.limits.grpc(), incoming, stop.clone());
     tokio::pin!(serving);
@@ -106,6 +136,10 @@ pub async fn serve(config: Config, new_database: bool) -> anyhow::Result<()> {
     tracing::info!("stopping");
     drop(sd_notify::notify(&[sd_notify::NotifyState::Stopping]));
     grpc::set_serving(&health, false).await;
+    if config.restart_grace > Duration::default() {
+        let (asked, silent) = leave.say(&hub, config.restart_grace).await;
+        tracing::info!(asked, silent, grace = %config.restart_grace, "agents have time until the next start");
+    }
     hub.close_all();
     stop.cancel();
     if tokio::time::timeout(DRAIN_CALLS, &mut serving).await.is_err() {
@@ -149,12 +183,8 @@ async fn asked_to_stop() {
     }
 }
 
-async fn every<F>(
-    period: shared::Duration,
-    stop: CancellationToken,
-    services: Services,
-    work: impl Fn(Services) -> F + Send,
-) where
+async fn every<F>(period: Duration, stop: CancellationToken, services: Services, work: impl Fn(Services) -> F + Send)
+where
     F: Future<Output = ()> + Send,
 {
     loop {

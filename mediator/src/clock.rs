@@ -91,6 +91,13 @@ pub fn random_secret() -> String {
     format!("{:032x}{:032x}", rand::random::<u128>(), rand::random::<u128>())
 }
 
+/// 64 fresh random bits in hex, to tell processes and fleets apart. Not a secret.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the place")]
+pub fn random_word() -> String {
+    format!("{:016x}", rand::random::<u64>())
+}
+
 /// A fresh Run id, ordered by time.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the place")]

@@ -75,7 +75,7 @@ pub enum Error {
     TooLarge(String),
     /// The caller has too much under way at once.
     #[error("{0}")]
-    Busy(String),
+    Overuse(String),
     /// The caller did not read, or send, for too long.
     #[error("{0}")]
     TooSlow(String),
@@ -88,6 +88,9 @@ pub enum Error {
     /// The room for files failed, or refused.
     #[error("{0}")]
     Record(RecordError),
+    /// Somebody else does the same, and only one may at a time.
+    #[error("{0}")]
+    Busy(&'static str),
     /// The mediator is about to stop.
     #[error("the mediator is stopping; send the same request again")]
     Stopping,
@@ -107,6 +110,7 @@ pub enum Kind {
     Superseded,
     Stale,
     RunExists,
+    NotAsked,
     NotFound,
     TooLarge,
     Busy,
@@ -118,7 +122,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Invalid,
         Self::Unauthenticated,
         Self::WrongRole,
@@ -126,6 +130,7 @@ impl Kind {
         Self::Superseded,
         Self::Stale,
         Self::RunExists,
+        Self::NotAsked,
         Self::NotFound,
         Self::TooLarge,
         Self::Busy,
@@ -146,6 +151,7 @@ impl Kind {
             Self::Superseded => "SUPERSEDED",
             Self::Stale => "STALE",
             Self::RunExists => "RUN_EXISTS",
+            Self::NotAsked => "NOT_ASKED",
             Self::NotFound => "NOT_FOUND",
             Self::TooLarge => "TOO_LARGE",
             Self::Busy => "BUSY",
@@ -169,6 +175,9 @@ impl Error {
                 Refusal::Superseded { .. } => Kind::Superseded,
                 Refusal::Stale(_) => Kind::Stale,
                 Refusal::RunExists(_) => Kind::RunExists,
+                Refusal::NotAsked(_) => Kind::NotAsked,
+                Refusal::NotAnAnswerer => Kind::WrongRole,
+                Refusal::BadAnswer(_) => Kind::Invalid,
                 Refusal::NotFound(_) => Kind::NotFound,
             },
             Self::Contract(_) | Self::Invalid(_) => Kind::Invalid,
@@ -177,7 +186,7 @@ impl Error {
             Self::WrongNode { .. } => Kind::ForeignNode,
             Self::NotFound(_) => Kind::NotFound,
             Self::TooLarge(_) => Kind::TooLarge,
-            Self::Busy(_) => Kind::Busy,
+            Self::Overuse(_) => Kind::Busy,
             Self::TooSlow(_) => Kind::TooSlow,
             Self::Checksum(_) => Kind::Checksum,
             Self::Store(error) => match error.kind() {
@@ -191,10 +200,12 @@ impl Error {
                 RecordError::TooLarge { .. } => Kind::TooLarge,
                 RecordError::Checksum { .. } => Kind::Checksum,
                 RecordError::Gap { .. } | RecordError::BadDigest(_) => Kind::Invalid,
-                RecordError::NoSpace { .. } | RecordError::Interrupted(_) => Kind::StoreUnavailable,
+                RecordError::NoSpace { .. } | RecordError::Interrupted(_) | RecordError::SealedElsewhere(_) => {
+                    Kind::StoreUnavailable
+                }
                 RecordError::NotEnded(_) | RecordError::Io { .. } | RecordError::Damaged { .. } => Kind::Internal,
             },
-            Self::Stopping => Kind::StoreUnavailable,
+            Self::Stopping | Self::Busy(_) => Kind::StoreUnavailable,
             Self::Internal(_) => Kind::Internal,
         }
     }

@@ -26,6 +26,8 @@ pub const CONNECTIONS_REFUSED: &str = "mediator_connections_refused_total";
 pub const TLS_OK: &str = "mediator_tls_files_ok";
 /// Gauge, seconds since 1970: when the server's certificate in force runs out.
 pub const TLS_EXPIRES: &str = "mediator_tls_certificate_expires_seconds";
+/// Counter, label `what`: notices of other mediators of the same database, and gaps in them.
+pub const NOTICES: &str = "mediator_notices_total";
 /// Histogram: requests in one commit of the fleet writer.
 pub const GROUP_SIZE: &str = "mediator_writer_group_size";
 /// Histogram, seconds: one commit group of the fleet writer, from lock to commit.
@@ -68,6 +70,7 @@ fn describe() {
         "1: the TLS files are in force. 0: they have changed and cannot be used; the old ones are."
     );
     describe_gauge!(TLS_EXPIRES, "When the server's certificate in force runs out, in seconds since 1970.");
+    describe_counter!(NOTICES, "Notices of other mediators: heard, and gap where the line was cut.");
     describe_histogram!(GROUP_SIZE, "Requests in one commit of the fleet writer.");
     describe_histogram!(GROUP_SECONDS, metrics::Unit::Seconds, "One commit group of the fleet writer.");
     for wake in Wake::ALL {
@@ -104,6 +107,11 @@ pub fn certificate(ok: bool, expires_at: Option<shared::Timestamp>) {
 /// An advert came in.
 pub fn advert() {
     metrics::counter!(ADVERTS).increment(1);
+}
+
+/// Another mediator was heard, or its line was cut.
+pub fn notice(what: &'static str) {
+    metrics::counter!(NOTICES, "what" => what).increment(1);
 }
 
 /// The fleet writer committed a group.

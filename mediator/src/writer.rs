@@ -16,7 +16,7 @@ use shared::{
     RunId, Timestamp,
     domain::{Changes, Cx, Decide, Fleet, Settings, Touches, invariant},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     clock::{Stopwatch, SystemIds},
@@ -49,7 +49,7 @@ impl Writer {
     /// The writer's handle and its task. The task ends when the last handle is gone.
     pub fn new(
         store: Store,
-        settings: Settings,
+        settings: watch::Receiver<Settings>,
         notices: impl Notices,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (jobs, waiting) = mpsc::channel(WAITING);
@@ -123,7 +123,7 @@ where
 
 struct Task<N> {
     store: Store,
-    settings: Settings,
+    settings: watch::Receiver<Settings>,
     notices: N,
     fleet: Fleet,
 }
@@ -169,6 +169,7 @@ impl<N: Notices> Task<N> {
         let mut tx = self.store.begin_fleet().await?;
         tx.sync(&mut self.fleet).await?;
         let now = tx.now();
+        let settings = *self.settings.borrow();
         let mut changes = Changes::default();
         let mut loaded = Loaded::default();
         // One look for the whole group; what an earlier command brings about is looked up as it comes.
@@ -182,9 +183,9 @@ impl<N: Notices> Task<N> {
                 continue;
             }
             let mut ids = SystemIds;
-            let mut cx = Cx::new(now, &self.settings, &mut ids, &mut changes);
+            let mut cx = Cx::new(now, &settings, &mut ids, &mut changes);
             job.decide(&mut self.fleet, &mut cx);
-            debug_assert_eq!(invariant::check(&self.fleet, &self.settings, now), None);
+            debug_assert_eq!(invariant::check(&self.fleet, &settings, now), None);
         }
         tx.write(&self.fleet, &changes).await?;
         let last_event = tx.commit().await?;

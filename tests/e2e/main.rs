@@ -2,15 +2,19 @@
 
 mod access;
 mod bad_input;
+mod clocks;
 mod closing;
 mod drain;
+mod first_steps;
 mod gate;
 mod lost;
 mod observe;
+mod planned_stop;
 mod races;
 mod ready;
 mod restart;
 mod scale;
+mod several;
 mod storage;
 mod wakes;
 mod work;

@@ -6,6 +6,7 @@ use std::{
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::Arc,
 };
 
 use serde_json::Value;
@@ -83,7 +84,7 @@ pub struct Mediator {
     pub address: String,
     database: String,
     // Lives as long as the mediator that uses it.
-    postgres: Option<Database>,
+    postgres: Option<Arc<Database>>,
     extra: Vec<(String, String)>,
     child: Option<Child>,
     // What the sweep had to promote in lives that have ended.
@@ -105,7 +106,7 @@ impl Mediator {
             Engine::Sqlite => (format!("sqlite:{}", home.path().join("mediator.db").display()), None),
             Engine::Postgres => {
                 let database = Database::fresh().unwrap_or_else(|error| panic!("PostgreSQL: {error:#}"));
-                (database.url(), Some(database))
+                (database.url(), Some(Arc::new(database)))
             }
         };
         // Free now, and nobody else on this machine is likely to take it in the next moment.
@@ -113,6 +114,28 @@ impl Mediator {
         let extra = extra.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let mut mediator =
             Self { home, address: format!("127.0.0.1:{port}"), database, postgres, extra, child: None, swept: 0 };
+        mediator.restart();
+        mediator
+    }
+
+    /// Starts another one on the same PostgreSQL database, with a state directory of its own and the same Records.
+    #[must_use]
+    pub fn start_beside(first: &Self, extra: &[(&str, &str)]) -> Self {
+        assert!(first.postgres.is_some(), "an embedded database has one mediator");
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port").port();
+        let records = first.home.path().display().to_string();
+        let mut extra: Vec<_> = extra.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        extra.push(("MEDIATOR_RECORDS_DIR".to_owned(), records));
+        let mut mediator = Self {
+            home,
+            address: format!("127.0.0.1:{port}"),
+            database: first.database.clone(),
+            postgres: first.postgres.clone(),
+            extra,
+            child: None,
+            swept: 0,
+        };
         mediator.restart();
         mediator
     }

@@ -1,6 +1,10 @@
 //! The mediator, asked by the owner's commands. Reads only.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use proto::v1::{
     GetRunRequest, ListNodesRequest, RunDetail, fleet_service_client::FleetServiceClient,
@@ -49,26 +53,39 @@ pub(super) struct Progress {
     pub(super) asked: bool,
 }
 
-/// A connection that is opened when it is needed.
+/// Connections that are opened when they are needed: one for each mediator of the fleet.
 pub(super) struct Remote {
-    channel: Channel,
+    channels: Vec<Channel>,
+    used: AtomicUsize,
     token: Option<MetadataValue<Ascii>>,
 }
 
 impl Remote {
     pub(super) fn new(config: &Config) -> anyhow::Result<Self> {
-        let url = config.mediator.first().cloned().unwrap_or_default();
-        let mut endpoint = Endpoint::from_shared(url)?.connect_timeout(PATIENCE).timeout(PATIENCE);
-        if let Some(ca_file) = &config.ca_file {
-            let authority = Certificate::from_pem(std::fs::read(ca_file)?);
-            let mut tls = ClientTlsConfig::new().ca_certificate(authority);
-            if let Some((cert, key)) = &config.certificate {
-                tls = tls.identity(Identity::from_pem(std::fs::read(cert)?, std::fs::read(key)?));
+        let identity = match &config.certificate {
+            None => None,
+            Some((cert, key)) => Some(Identity::from_pem(std::fs::read(cert)?, std::fs::read(key)?)),
+        };
+        let channel = |url: &String| {
+            let mut endpoint = Endpoint::from_shared(url.clone())?.connect_timeout(PATIENCE).timeout(PATIENCE);
+            if let Some(ca_file) = &config.ca_file {
+                let authority = Certificate::from_pem(std::fs::read(ca_file)?);
+                let mut tls = ClientTlsConfig::new().ca_certificate(authority);
+                if let Some(identity) = &identity {
+                    tls = tls.identity(identity.clone());
+                }
+                endpoint = endpoint.tls_config(tls)?;
             }
-            endpoint = endpoint.tls_config(tls)?;
-        }
+            anyhow::Ok(endpoint.connect_lazy())
+        };
+        let channels = config.mediator.iter().map(channel).collect::<anyhow::Result<Vec<_>>>()?;
+        anyhow::ensure!(!channels.is_empty(), "no mediator is configured");
         let token = config.token.as_ref().map(|token| format!("Bearer {}", token.reveal()).parse()).transpose()?;
-        Ok(Self { channel: endpoint.connect_lazy(), token })
+        Ok(Self { channels, used: AtomicUsize::new(0), token })
+    }
+
+    fn channel(&self) -> Channel {
+        self.channels[self.used.load(Ordering::Relaxed) % self.channels.len()].clone()
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
@@ -81,8 +98,21 @@ impl Remote {
         request
     }
 
+    /// Asks one mediator after the other until one answers.
     pub(super) async fn nodes(&self) -> Result<View, RemoteError> {
-        let mut client = FleetServiceClient::new(self.channel.clone()).max_decoding_message_size(256 << 20);
+        let mut answer = self.nodes_of_one().await;
+        for _ in 1..self.channels.len() {
+            if !matches!(answer, Err(RemoteError::Unreachable(_))) {
+                break;
+            }
+            self.used.fetch_add(1, Ordering::Relaxed);
+            answer = self.nodes_of_one().await;
+        }
+        answer
+    }
+
+    async fn nodes_of_one(&self) -> Result<View, RemoteError> {
+        let mut client = FleetServiceClient::new(self.channel()).max_decoding_message_size(256 << 20);
         let reply = client.list_nodes(self.request(ListNodesRequest {})).await.map_err(|status| failed(&status))?;
         let reply = reply.into_inner();
         let mut view = View::new();
@@ -100,7 +130,7 @@ impl Remote {
 
     /// Only for show, so that not knowing is fine.
     pub(super) async fn progress(&self, run_id: &str) -> Progress {
-        let mut client = RunServiceClient::new(self.channel.clone());
+        let mut client = RunServiceClient::new(self.channel());
         let asked = client.get_run(self.request(GetRunRequest { run_id: run_id.to_owned() })).await;
         asked.map(|reply| progress(&reply.into_inner())).unwrap_or_default()
     }

@@ -182,8 +182,8 @@ impl Loader {
 
     fn mediator(&mut self) -> Vec<String> {
         let Some(urls) = self.take("mediator", fields::list) else { return vec![defaults::MEDIATOR.to_owned()] };
-        if urls.len() != 1 {
-            self.fault("mediator", "must be one URL: several mediators are not supported yet");
+        if urls.is_empty() {
+            self.fault("mediator", "must be a URL, or a list of them");
         }
         for url in &urls {
             let parsed = url.parse::<http::Uri>().ok();

@@ -28,7 +28,8 @@ pub struct Config {
     pub name: String,
     /// For people; the host's name unless set.
     pub label: String,
-    /// Where the mediator listens, `http://HOST:PORT` or `https://HOST:PORT`; exactly one for now.
+    /// Where the mediator listens, `http://HOST:PORT` or `https://HOST:PORT`: one, or all mediators of one fleet,
+    /// the preferred one first.
     pub mediator: Vec<String>,
     /// The token of role `node`.
     pub token: Option<Secret>,

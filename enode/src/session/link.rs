@@ -3,7 +3,13 @@
 //! The only file that knows tonic's client. Everything outside sees messages, and failures sorted by what
 //! they mean. The heartbeat has a link of its own, so that bulk data never stands before a renewal.
 
-use std::time::Duration as StdDuration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration as StdDuration,
+};
 
 use proto::v1::{self, node_service_client::NodeServiceClient};
 use tonic::{
@@ -74,11 +80,14 @@ impl Interceptor for Bearer {
     }
 }
 
-/// A link to the mediator.
+/// A link to the mediator, or to one of several that serve the same fleet: the first one is used until it is gone,
+/// then the next. Whoever calls again after a failure pauses before it, so that agents which lost the same mediator
+/// do not all come to another at once.
 #[derive(Debug)]
 pub struct Link {
-    url: String,
-    client: Client,
+    mediators: Vec<(String, Client)>,
+    /// Which one is used now: one for all links of an agent.
+    used: Arc<AtomicUsize>,
 }
 
 impl Link {
@@ -87,6 +96,18 @@ impl Link {
     /// # Errors
     /// [`LinkError`], a mistake in the configuration.
     pub fn new(config: &Config) -> Result<Self, LinkError> {
+        Self::using(config, Arc::default())
+    }
+
+    /// A further link of the same agent, to the same mediator. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// [`LinkError`], a mistake in the configuration.
+    pub fn beside(&self, config: &Config) -> Result<Self, LinkError> {
+        Self::using(config, self.used.clone())
+    }
+
+    fn using(config: &Config, used: Arc<AtomicUsize>) -> Result<Self, LinkError> {
         let authority = match &config.ca_file {
             None => None,
             Some(path) => Some(Certificate::from_pem(
@@ -131,14 +152,33 @@ impl Link {
             let client = NodeServiceClient::with_interceptor(endpoint.connect_lazy(), Bearer(token.clone()));
             Ok::<_, LinkError>(client)
         };
-        let url = config.mediator.first().ok_or(LinkError::NoMediator)?;
-        Ok(Self { url: url.clone(), client: client(url)? })
+        let mediators = config.mediator.iter().map(|url| Ok((url.clone(), client(url)?)));
+        let mediators: Vec<_> = mediators.collect::<Result<_, LinkError>>()?;
+        if mediators.is_empty() {
+            return Err(LinkError::NoMediator);
+        }
+        Ok(Self { mediators, used })
     }
 
-    /// Its address.
+    /// The address that is used now.
     #[must_use]
     pub fn mediator(&self) -> &str {
-        &self.url
+        self.mediators.get(self.at()).map_or("", |(url, _)| url)
+    }
+
+    fn at(&self) -> usize {
+        self.used.load(Ordering::Relaxed) % self.mediators.len()
+    }
+
+    /// The mediator that was used gave no answer. Another link may have found that out already.
+    fn leave(&self, used: usize, why: &CallError) {
+        if self.mediators.len() < 2 || !why.is_silence() {
+            return;
+        }
+        let next = (used + 1) % self.mediators.len();
+        if self.used.compare_exchange(used, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            tracing::warn!(error = %why, next = self.mediator(), "the mediator is gone: trying the next one");
+        }
     }
 
     /// Runs one call.
@@ -147,7 +187,9 @@ impl Link {
         within: Option<StdDuration>,
         call: impl AsyncFnOnce(Client) -> Result<tonic::Response<T>, tonic::Status>,
     ) -> Result<T, CallError> {
-        let call = call(self.client.clone());
+        let used = self.at();
+        let Some((_, client)) = self.mediators.get(used) else { return Err(CallError::retry("no mediator")) };
+        let call = call(client.clone());
         let answer = match within {
             None => call.await.map_err(CallError::from),
             Some(within) => match tokio::time::timeout(within, call).await {
@@ -155,6 +197,9 @@ impl Link {
                 Err(_) => Err(CallError::retry(format!("no answer within {} s", within.as_secs()))),
             },
         };
+        if let Err(why) = &answer {
+            self.leave(used, why);
+        }
         answer.map(tonic::Response::into_inner)
     }
 

@@ -58,6 +58,12 @@ impl CallError {
         Self { kind: Kind::Refused, code: None, message: message.into() }
     }
 
+    /// The mediator did not answer, or says that it cannot work now: another one may.
+    #[must_use]
+    pub fn is_silence(&self) -> bool {
+        self.kind == Kind::Retry && matches!(self.code, None | Some(Code::Unavailable | Code::DeadlineExceeded))
+    }
+
     /// The mediator understood the message and cannot take it as it is: another one is needed.
     #[must_use]
     pub fn is_about_the_message(&self) -> bool {

@@ -4,7 +4,7 @@ use std::os::unix::fs::DirBuilderExt;
 
 use super::{
     args::Config as ConfigCommand,
-    exit::{Exit, Failure, Outcome},
+    exit::{Exit, Failure, Outcome, causes},
     output::{Format, Io, clean},
     settings::Settings,
     table,
@@ -17,7 +17,7 @@ use crate::{
 
 pub(crate) async fn serve(settings: Settings<true>, new_database: bool) -> Outcome {
     let (config, _) = settings.load()?;
-    let failed = |error: &anyhow::Error| Failure::refused(format!("{error:#}"));
+    let failed = |error: &anyhow::Error| Failure::refused(causes(error.as_ref()));
     crate::app::init_logging(&config).map_err(|e| failed(&e))?;
     Box::pin(crate::app::serve(config, new_database)).await.map_err(|e| failed(&e))?;
     Ok(Exit::Ok)
@@ -39,7 +39,7 @@ pub(crate) fn config(io: &mut Io, format: Format, command: ConfigCommand) -> Out
 /// The database of the configuration in force, made when it is not there yet.
 pub(super) async fn store(io: &mut Io, config: &Config, clock: &Clock, new_database: bool) -> Outcome<Store> {
     let database = redact(&config.database);
-    let known = crate::state::check_database(&config.state_dir, &config.database, new_database).await;
+    let known = crate::state::check_database(config, new_database).await;
     known.map_err(|e| Failure::refused(format!("{e:#}")))?;
     // As `serve` makes it: nobody else has business in there.
     std::fs::DirBuilder::new()
@@ -54,18 +54,4 @@ pub(super) async fn store(io: &mut Io, config: &Config, clock: &Clock, new_datab
     })?;
     io.note(format_args!("Using {}", clean(&database)));
     Ok(store)
-}
-
-/// The error and what is behind it, without saying anything twice.
-pub(super) fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut deeper = error.source();
-    while let Some(cause) = deeper {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(&format!(": {cause_text}"));
-        }
-        deeper = cause.source();
-    }
-    text
 }

@@ -21,7 +21,7 @@ pub(crate) struct Cli {
 /// Flags of every command that talks to a mediator.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// The mediator's address
+    /// The mediator's address; of several mediators of one fleet all, with commas between
     #[arg(
         long,
         global = true,
@@ -131,6 +131,14 @@ pub(crate) enum Command {
         /// The Run's id
         run: RunId,
     },
+    /// List open questions, oldest first, with how to answer them
+    #[command(after_help = Exit::HELP)]
+    Asks,
+    /// Answer an open question of a Run
+    ///
+    /// An answer that does not fit the question's form is refused, and the question stays open.
+    #[command(after_help = Exit::HELP)]
+    Answer(Answer),
     /// Follow a Run to its end, or without RUN the events of the fleet until Ctrl-C
     ///
     /// Every change is a line; with --output json or jsonl it is one JSON object a line.
@@ -165,6 +173,21 @@ pub(crate) enum Command {
     Token {
         #[command(subcommand)]
         command: Token,
+    },
+    /// Remove Runs that ended long ago, with their Records, on the mediator's host
+    ///
+    /// Only Runs that are over and sealed go, and files that belong to no Run. Works while mediators serve. Ended at
+    /// any moment it leaves nothing half; the next one goes on.
+    #[command(after_help = Exit::HELP)]
+    Gc {
+        /// How long ago a Run must have ended, such as 30d
+        #[arg(long, value_name = "SPAN")]
+        older_than: Duration,
+        /// Only tell what would be removed
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        settings: Settings<false>,
     },
     /// Make and revoke certificates for a small fleet
     #[command(after_help = Exit::HELP)]
@@ -203,6 +226,25 @@ pub(crate) struct Submit {
     /// Stop waiting after this long, with exit code 3; the Run goes on
     #[arg(long, value_name = "SPAN", requires = "wait")]
     pub(crate) timeout: Option<Duration>,
+}
+
+/// `answer`
+#[derive(Debug, Args)]
+pub(crate) struct Answer {
+    /// The Run's id
+    pub(crate) run: RunId,
+    /// Fields of the answer; VALUE is JSON where it reads as JSON, otherwise text
+    #[arg(value_name = "FIELD=VALUE", required_unless_present = "json", conflicts_with = "json")]
+    pub(crate) fields: Vec<String>,
+    /// The whole answer as JSON
+    #[arg(long, value_name = "JSON")]
+    pub(crate) json: Option<String>,
+    /// Which question, where the Run asks several
+    #[arg(long, value_name = "STEP")]
+    pub(crate) step: Option<StepName>,
+    /// Only if it was asked this often by then, as `asks` shows it [default: whatever is open]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) attempt: u32,
 }
 
 /// `runs`
@@ -370,7 +412,7 @@ pub(crate) enum Contract {
 }
 
 /// Commands that talk to no mediator, and those whose output has one form only.
-const OFFLINE: [&str; 6] = ["serve", "contract", "token", "pki", "config", "completions"];
+const OFFLINE: [&str; 7] = ["serve", "contract", "token", "pki", "config", "gc", "completions"];
 const ONE_FORM: [&str; 4] = ["serve", "logs", "record", "completions"];
 const CONNECTION: [&str; 5] = ["mediator", "token_file", "ca", "client_cert", "client_key"];
 

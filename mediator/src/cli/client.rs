@@ -1,6 +1,15 @@
 //! The connection to a mediator: address, trust, token, and calls that cannot hang.
 
-use std::{fs, net::IpAddr, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    net::IpAddr,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use proto::v1::{fleet_service_client::FleetServiceClient, run_service_client::RunServiceClient};
 use tonic::{
@@ -9,6 +18,8 @@ use tonic::{
     service::{Interceptor, interceptor::InterceptedService},
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Uri},
 };
+
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus};
 
 use super::{
     args::Global,
@@ -19,15 +30,18 @@ use crate::config::{self, Layers};
 
 /// A call that answers once must answer within this.
 const CALL: Duration = Duration::from_secs(30);
+/// Of several mediators one must say within this that it serves, or the next one is asked.
+const REACH: Duration = Duration::from_secs(2);
 /// Largest message accepted: a page of a thousand wide Runs.
 const LARGEST: usize = 64 << 20;
 
-/// A mediator, not necessarily one that runs. Cheap to clone; reconnects by itself.
+/// A mediator, not necessarily one that runs, or one of several that serve the same fleet. Cheap to clone; reconnects
+/// by itself, and goes to the next one after a failure.
 #[derive(Clone)]
 pub(crate) struct Client {
-    channel: Channel,
+    mediators: Arc<[(String, Channel)]>,
+    used: Arc<AtomicUsize>,
     bearer: Bearer,
-    url: String,
 }
 
 /// The channel with the token on every call.
@@ -47,21 +61,48 @@ impl Interceptor for Bearer {
 }
 
 impl Client {
-    /// Prepares the connection; nothing is sent yet.
-    pub(crate) fn new(global: &Global) -> Outcome<Self> {
-        let url = global.mediator.trim_end_matches('/').to_owned();
+    /// Prepares the connection. Of several mediators the first one that can be reached is taken; otherwise nothing
+    /// is sent yet.
+    pub(crate) async fn new(global: &Global) -> Outcome<Self> {
+        let client = Self::prepare(global)?;
+        if client.mediators.len() > 1 {
+            for at in 0..client.mediators.len() {
+                client.used.store(at, Ordering::Relaxed);
+                let mut health = client.health();
+                let asked = health.check(HealthCheckRequest::default());
+                if tokio::time::timeout(REACH, asked).await.is_ok_and(|answer| answer.is_ok_and(serves)) {
+                    break;
+                }
+            }
+        }
+        Ok(client)
+    }
+
+    fn prepare(global: &Global) -> Outcome<Self> {
+        let urls: Vec<&str> = global.mediator.split(',').map(str::trim).filter(|url| !url.is_empty()).collect();
+        let hosts = urls.iter().filter_map(|url| url.parse::<Uri>().ok()?.host().map(is_loopback));
+        let bearer = token(global, !urls.is_empty() && hosts.fold(true, |all, here| all && here))?;
+        let mediators: Vec<_> = urls.iter().map(|url| Self::mediator(global, url)).collect::<Outcome<_>>()?;
+        if mediators.is_empty() {
+            return Err(Failure::refused("--mediator: there is no address in it")
+                .advise("Write it as http://HOST:PORT or https://HOST:PORT, several with commas between."));
+        }
+        Ok(Self { mediators: mediators.into(), used: Arc::default(), bearer: Bearer(bearer) })
+    }
+
+    fn mediator(global: &Global, url: &str) -> Outcome<(String, Channel)> {
+        let url = url.trim_end_matches('/').to_owned();
         let bad = |why: &str| {
             Failure::refused(format!("--mediator {}: {why}", super::output::clean(&url)))
                 .advise("Write it as http://HOST:PORT or https://HOST:PORT.")
         };
         let uri: Uri = url.parse().map_err(|_| bad("this is not a URL"))?;
-        let host = uri.host().ok_or_else(|| bad("this URL names no host"))?.to_owned();
+        uri.host().ok_or_else(|| bad("this URL names no host"))?;
         let tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
             _ => return Err(bad("only http:// and https:// are known")),
         };
-        let bearer = token(global, is_loopback(&host))?;
         let mut endpoint = Endpoint::from(uri)
             .connect_timeout(Duration::from_secs(5))
             .http2_keep_alive_interval(Duration::from_secs(10))
@@ -94,30 +135,38 @@ impl Client {
             }
             (None, false) => {}
         }
-        Ok(Self { channel: endpoint.connect_lazy(), bearer: Bearer(bearer), url })
+        Ok((url, endpoint.connect_lazy()))
+    }
+
+    fn used(&self) -> &(String, Channel) {
+        // Never empty.
+        &self.mediators[self.used.load(Ordering::Relaxed) % self.mediators.len()]
+    }
+
+    fn channel(&self) -> Channel {
+        self.used().1.clone()
     }
 
     /// The address, for messages.
     pub(crate) fn url(&self) -> &str {
-        &self.url
+        &self.used().0
     }
 
     /// `RunService`.
     pub(crate) fn runs(&self) -> RunServiceClient<Wire> {
-        RunServiceClient::with_interceptor(self.channel.clone(), self.bearer.clone())
+        RunServiceClient::with_interceptor(self.channel(), self.bearer.clone())
             .max_decoding_message_size(LARGEST)
             .max_encoding_message_size(LARGEST)
     }
 
     /// `FleetService`.
     pub(crate) fn fleet(&self) -> FleetServiceClient<Wire> {
-        FleetServiceClient::with_interceptor(self.channel.clone(), self.bearer.clone())
-            .max_decoding_message_size(LARGEST)
+        FleetServiceClient::with_interceptor(self.channel(), self.bearer.clone()).max_decoding_message_size(LARGEST)
     }
 
     /// The standard health service.
     pub(crate) fn health(&self) -> tonic_health::pb::health_client::HealthClient<Wire> {
-        tonic_health::pb::health_client::HealthClient::with_interceptor(self.channel.clone(), self.bearer.clone())
+        tonic_health::pb::health_client::HealthClient::with_interceptor(self.channel(), self.bearer.clone())
     }
 
     /// Awaits one answer. `what` is the sentence "cannot …" should there be none.
@@ -126,7 +175,8 @@ impl Client {
         what: &str,
         answer: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Outcome<T> {
-        self.attempt(answer).await.map_err(|status| refusal::failure(&self.url, what, &status))
+        let url = self.url().to_owned();
+        self.attempt(answer).await.map_err(|status| refusal::failure(&url, what, &status))
     }
 
     /// The same with the bare status, for those who try again.
@@ -134,11 +184,21 @@ impl Client {
         &self,
         answer: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Result<T, Status> {
-        match tokio::time::timeout(CALL, answer).await {
+        let used = self.used.load(Ordering::Relaxed);
+        let answer = match tokio::time::timeout(CALL, answer).await {
             Ok(answer) => answer.map(Response::into_inner),
             Err(_) => Err(Status::unavailable(format!("no answer within {} seconds", CALL.as_secs()))),
+        };
+        if answer.as_ref().is_err_and(refusal::is_unreachable) {
+            // Whoever tries again, after a pause, tries the next one.
+            self.used.store(used.wrapping_add(1), Ordering::Relaxed);
         }
+        answer
     }
+}
+
+fn serves(answer: Response<HealthCheckResponse>) -> bool {
+    answer.into_inner().status() == ServingStatus::Serving
 }
 
 fn innermost(error: &dyn std::error::Error) -> String {

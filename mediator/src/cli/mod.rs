@@ -1,6 +1,6 @@
 //! The command line: every client command of the mediator, and the way into the server.
 //!
-//! All of it but `contract`, `serve`, `token`, `pki` and `config` is a gRPC client like any other: it knows the
+//! All of it but `contract`, `serve`, `token`, `pki`, `gc` and `config` is a gRPC client like any other: it knows the
 //! wire and nothing of the store or the services behind it. Only `output` writes to stdout and stderr.
 
 use std::process::ExitCode;
@@ -8,11 +8,13 @@ use std::process::ExitCode;
 mod admin;
 mod age;
 mod args;
+mod asks;
 mod client;
 mod contract;
 mod exit;
 mod explain;
 mod follow;
+mod gc;
 mod logs;
 mod observe;
 mod output;
@@ -89,24 +91,27 @@ async fn run(cli: Cli, io: &mut Io) -> Exit {
 async fn dispatch(cli: Cli, io: &mut Io) -> Outcome {
     let (format, global) = (cli.global.output, cli.global);
     match cli.command {
-        Command::Submit(args) => submit::submit(&Client::new(&global)?, io, format, args).await,
-        Command::DryRun { file } => submit::dry_run(&Client::new(&global)?, io, format, &file).await,
-        Command::Nodes => observe::nodes(&Client::new(&global)?, io, format).await,
-        Command::Leases => observe::leases(&Client::new(&global)?, io, format).await,
-        Command::Runs(args) => runs::runs(&Client::new(&global)?, io, format, args).await,
-        Command::Show { run } => show::show(&Client::new(&global)?, io, format, &run).await,
-        Command::Explain { run, node } => explain::explain(&Client::new(&global)?, io, format, run, node).await,
-        Command::Cancel { run } => runs::cancel(&Client::new(&global)?, io, format, &run).await,
+        Command::Submit(args) => submit::submit(&Client::new(&global).await?, io, format, args).await,
+        Command::DryRun { file } => submit::dry_run(&Client::new(&global).await?, io, format, &file).await,
+        Command::Nodes => observe::nodes(&Client::new(&global).await?, io, format).await,
+        Command::Leases => observe::leases(&Client::new(&global).await?, io, format).await,
+        Command::Runs(args) => runs::runs(&Client::new(&global).await?, io, format, args).await,
+        Command::Show { run } => show::show(&Client::new(&global).await?, io, format, &run).await,
+        Command::Explain { run, node } => explain::explain(&Client::new(&global).await?, io, format, run, node).await,
+        Command::Cancel { run } => runs::cancel(&Client::new(&global).await?, io, format, &run).await,
+        Command::Asks => asks::asks(&Client::new(&global).await?, io, format).await,
+        Command::Answer(args) => asks::answer(&Client::new(&global).await?, io, format, args).await,
         Command::Watch { run: Some(run), timeout } => {
-            watch::run(&Client::new(&global)?, io, format, &run, timeout).await
+            watch::run(&Client::new(&global).await?, io, format, &run, timeout).await
         }
-        Command::Watch { run: None, timeout } => watch::fleet(&Client::new(&global)?, io, format, timeout).await,
-        Command::Logs(args) => logs::logs(&Client::new(&global)?, io, args).await,
-        Command::Record { run, out } => record::record(&Client::new(&global)?, io, &run, out).await,
+        Command::Watch { run: None, timeout } => watch::fleet(&Client::new(&global).await?, io, format, timeout).await,
+        Command::Logs(args) => logs::logs(&Client::new(&global).await?, io, args).await,
+        Command::Record { run, out } => record::record(&Client::new(&global).await?, io, &run, out).await,
         Command::Contract { command } => contract::contract(io, format, &command),
-        Command::Status => status::status(&Client::new(&global)?, io, format).await,
+        Command::Status => status::status(&Client::new(&global).await?, io, format).await,
         Command::Serve { settings, new_database } => admin::serve(settings, new_database).await,
         Command::Token { command } => token::token(io, format, command).await,
+        Command::Gc { older_than, dry_run, settings } => gc::gc(io, format, older_than, dry_run, settings).await,
         Command::Pki { command } => pki::pki(io, format, command).await,
         Command::Config { command } => admin::config(io, format, command),
         Command::Completions { shell } => completions(io, shell),

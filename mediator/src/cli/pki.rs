@@ -6,9 +6,9 @@ use serde::Serialize;
 use shared::{Principal, Timestamp};
 
 use super::{
-    admin::{causes, store},
+    admin::store,
     args::Pki,
-    exit::{Exit, Failure, Outcome},
+    exit::{Exit, Failure, Outcome, causes},
     output::{Format, Io, clean, clean_lines},
 };
 use crate::{

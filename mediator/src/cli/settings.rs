@@ -15,7 +15,7 @@ pub(crate) struct Settings<const ALL: bool> {
 }
 
 /// What a command needs that only looks into the database.
-const STORE: [&str; 2] = ["state_dir", "database"];
+const STORE: [&str; 3] = ["state_dir", "records_dir", "database"];
 
 /// Each key with its flag: `lease.max_per_run` is `--lease-max-per-run`.
 static FLAGS: LazyLock<Vec<(&'static Key, String)>> =

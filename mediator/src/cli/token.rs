@@ -4,10 +4,10 @@ use serde::Serialize;
 use shared::{NodeId, Principal, Timestamp};
 
 use super::{
-    admin::{causes, store},
+    admin::store,
     age::{between, short},
     args::Token,
-    exit::{Exit, Failure, Outcome},
+    exit::{Exit, Failure, Outcome, causes},
     output::{Format, Io, clean},
     table,
 };

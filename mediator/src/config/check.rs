@@ -89,7 +89,19 @@ impl Checker<'_> {
         );
         let max_per_run = self
             .parse_or("lease.max_per_run", |_| "is not a number; write 0 for no limit, or the most nodes".to_owned());
-        let settings = Settings { renew: renew?, factor: factor?, max_per_run: max_per_run? };
+        let reserve_after = self.duration(
+            "queue.reserve_after",
+            Duration::from_secs(1),
+            Duration::from_secs(30 * 86_400),
+            "shorter lets wide runs hold back everybody, longer lets them starve",
+        );
+        let settings = Settings {
+            renew: renew?,
+            factor: factor?,
+            max_per_run: max_per_run?,
+            reserve_after: reserve_after?,
+            restart_grace: None,
+        };
         let day = Duration::from_secs(86_400);
         if settings.horizon() > day {
             let message = format!(
@@ -243,10 +255,17 @@ pub(super) fn check(values: &Values, problems: &mut Vec<ConfigError>) -> Option<
             None
         }),
     };
+    let records_dir = it.path("records_dir").or_else(|| state_dir.clone());
     let database = it.database(state_dir.as_deref());
     let tls = it.tls();
     let insecure: Option<bool> = it.parse_or("insecure", |_| "is neither true nor false".to_owned());
     let lease = it.lease();
+    let restart_grace = it.duration(
+        "lease.restart_grace",
+        Duration::default(),
+        Duration::from_secs(86_400),
+        "a node that is lost during a planned stop is noticed only after it; 0s asks for nothing",
+    );
     let (tick, hour) = (Duration::from_millis(100), Duration::from_secs(3_600));
     let sweep_interval = it.duration("sweep_interval", tick, hour, "the sweep is a safety net, not the way to work");
     let reap_interval = it.duration(
@@ -269,11 +288,13 @@ pub(super) fn check(values: &Values, problems: &mut Vec<ConfigError>) -> Option<
     }
     Some(Config {
         listen: listen?,
+        records_dir: records_dir?,
         state_dir: state_dir?,
         database: database?,
         tls: tls?,
         insecure: insecure?,
         lease: lease?,
+        restart_grace: restart_grace?,
         sweep_interval: sweep_interval?,
         reap_interval: reap_interval?,
         limits: limits?,

@@ -162,7 +162,7 @@ impl Values {
     /// A relative path in a file is relative to that file, so that it means the same wherever one starts.
     fn keep_relative_to_file(&mut self, layers: &Layers) {
         let files: Vec<&PathBuf> = [&layers.system, &layers.user, &layers.file].into_iter().flatten().collect();
-        for name in ["state_dir", "tls.cert", "tls.key", "tls.client_ca"] {
+        for name in ["state_dir", "records_dir", "tls.cert", "tls.key", "tls.client_ca"] {
             let Some((value, origin)) = self.0.get_mut(name) else { continue };
             let file = files.iter().find(|file| file.display().to_string() == *origin);
             if let Some(dir) = file.and_then(|file| file.parent())
@@ -211,7 +211,7 @@ fn unknown(name: &str) -> String {
     let near = KEYS.iter().map(|key| (distance(key.name, name), key.name)).min();
     match near {
         Some((misses, near)) if misses <= 3 => format!("is not a key; did you mean {near}?"),
-        _ => format!("is not a key; there are {}", KEYS.map(|key| key.name).join(", ")),
+        _ => format!("is not a key; there are {}", KEYS.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")),
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where logs, artifacts, Records, the admin token and by default the database are.
     pub state_dir: PathBuf,
+    /// Where logs, artifacts and Records are.
+    pub records_dir: PathBuf,
     /// `sqlite:PATH` or `postgres://…`. May hold a password: show it through [`redact`] only.
     pub database: String,
     /// Certificate and key; none means plain text.
@@ -32,6 +34,8 @@ pub struct Config {
     pub insecure: bool,
     /// Numbers that decisions depend on.
     pub lease: Settings,
+    /// How long leases and adverts live across a planned stop.
+    pub restart_grace: Duration,
     /// How often the safety net scans the queue.
     pub sweep_interval: Duration,
     /// How often expired leases are looked for.
@@ -146,9 +150,14 @@ pub struct Key {
 }
 
 /// Every key there is. What is not here is refused.
-pub const KEYS: [Key; 30] = [
+pub const KEYS: &[Key] = &[
     key("listen", "127.0.0.1:7070", "address and port of gRPC and HTTP"),
-    key("state_dir", "", "directory of logs, artifacts, Records, admin token and database"),
+    key("state_dir", "", "directory of admin token and database, of one mediator"),
+    key(
+        "records_dir",
+        "",
+        "directory of logs, artifacts and Records, of all mediators of one database; default: STATE_DIR",
+    ),
     key("database", "", "sqlite:PATH or postgres://…; default: sqlite:STATE_DIR/mediator.db"),
     key("tls.cert", "", "PEM file of the server's certificate chain"),
     key("tls.key", "", "PEM file of the server's private key"),
@@ -158,6 +167,8 @@ pub const KEYS: [Key; 30] = [
     key("lease.renew", "10s", "how often an agent adverts"),
     key("lease.factor", "6", "leases and adverts live this many intervals; at least 3"),
     key("lease.max_per_run", "0", "most nodes of one run; 0 = no limit"),
+    key("queue.reserve_after", "5m", "a run that needs several nodes and has waited this long gets them reserved"),
+    key("lease.restart_grace", "5m", "how long leases and adverts live across a planned stop of the mediator"),
     key("sweep_interval", "1m", "how often the safety net scans the queue"),
     key("reap_interval", "1s", "how often expired leases are looked for"),
     key("limits.log_bytes", "64MiB", "most log of one attempt"),

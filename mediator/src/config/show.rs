@@ -34,6 +34,7 @@ fn value(config: &Config, key: &str) -> String {
     match key {
         "listen" => config.listen.to_string(),
         "state_dir" => path(&config.state_dir),
+        "records_dir" => path(&config.records_dir),
         "database" => redact(&config.database),
         "tls.cert" => tls.map(|tls| path(&tls.cert)).unwrap_or_default(),
         "tls.key" => tls.map(|tls| path(&tls.key)).unwrap_or_default(),
@@ -43,6 +44,8 @@ fn value(config: &Config, key: &str) -> String {
         "lease.renew" => config.lease.renew.to_string(),
         "lease.factor" => config.lease.factor.to_string(),
         "lease.max_per_run" => config.lease.max_per_run.to_string(),
+        "queue.reserve_after" => config.lease.reserve_after.to_string(),
+        "lease.restart_grace" => config.restart_grace.to_string(),
         "sweep_interval" => config.sweep_interval.to_string(),
         "reap_interval" => config.reap_interval.to_string(),
         "limits.log_bytes" => ByteSize(config.limits.log_bytes).to_string(),

@@ -17,6 +17,7 @@ pub(super) const fn code(kind: Kind) -> Code {
         Kind::WrongRole | Kind::ForeignNode => Code::PermissionDenied,
         Kind::Superseded | Kind::Stale => Code::FailedPrecondition,
         Kind::RunExists => Code::AlreadyExists,
+        Kind::NotAsked => Code::FailedPrecondition,
         Kind::NotFound => Code::NotFound,
         Kind::TooLarge | Kind::Busy => Code::ResourceExhausted,
         Kind::TooSlow => Code::Aborted,

@@ -34,6 +34,9 @@ pub(super) struct Draft<'a> {
     /// Where the Record will be.
     place: PathBuf,
     sync: Sync,
+    /// Another mediator may still hold a log open: what it writes there must not reach the Record.
+    copy_logs: bool,
+    tmp: PathBuf,
     files: Vec<FileEntry>,
     /// Attempts whose log is not whole.
     cut: BTreeSet<(Seq, u32)>,
@@ -42,9 +45,10 @@ pub(super) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(run: &'a Run, layout: &Layout, sync: Sync) -> Self {
+    pub(super) fn new(run: &'a Run, layout: &Layout, sync: Sync, copy_logs: bool) -> Self {
         let (dir, place) = (layout.sealing(&run.id), layout.sealed(&run.id));
-        Self { run, dir, place, sync, files: Vec::new(), cut: BTreeSet::new(), missing: Vec::new() }
+        let tmp = layout.tmp.clone();
+        Self { run, dir, place, sync, copy_logs, tmp, files: Vec::new(), cut: BTreeSet::new(), missing: Vec::new() }
     }
 
     /// Takes the Run's folder away from where it can grow. Returns whether there was one.
@@ -95,7 +99,10 @@ impl<'a> Draft<'a> {
             let name = self.run.step(seq).map_or("unknown", |step| step.name.as_str());
             let name = layout::log_file(seq, name, attempt);
             let path = dir.join(&name);
-            fs::rename(dir.join(old), &path).map_err(RecordError::io("rename log to", &path))?;
+            self.place_log(&dir, &old, &name).map_err(RecordError::io("rename log to", &path))?;
+            if stored.contains_key(&(seq, attempt)) {
+                continue;
+            }
             let (log, sha256, size) = self.finish_log(&path).map_err(RecordError::io("read log", &path))?;
             if log.is_cut() {
                 self.cut.insert((seq, attempt));
@@ -106,6 +113,23 @@ impl<'a> Draft<'a> {
         let short = |(key, bytes): (&_, &u64)| (stored.get(key).unwrap_or(&0) < bytes).then_some(*key);
         self.cut.extend(expected.iter().filter_map(short));
         Ok(())
+    }
+
+    /// Gives a log its final name, as a file of its own where others may hold the old one. Both may be there
+    /// after a crash; the one with the final name is whole then.
+    fn place_log(&self, dir: &Path, old: &str, name: &str) -> io::Result<()> {
+        if old == name {
+            return Ok(());
+        }
+        if !self.copy_logs {
+            return fs::rename(dir.join(old), dir.join(name));
+        }
+        if !dir.join(name).exists() {
+            let copy = self.tmp.join(name);
+            fs::copy(dir.join(old), &copy)?;
+            fs::rename(&copy, dir.join(name))?;
+        }
+        fs::remove_file(dir.join(old))
     }
 
     fn finish_log(&self, path: &Path) -> io::Result<(LogFile, Digest, u64)> {

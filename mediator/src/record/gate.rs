@@ -6,13 +6,18 @@
 
 use std::{
     collections::HashMap,
+    ops::Not,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
+    time::Duration,
 };
 
 use shared::RunId;
 use tokio::sync::watch;
 
 use super::RecordError;
+
+/// How often a log is looked at that another mediator may append to.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A mutex whose holder panicked guards nothing that could be half done: every change behind these locks is
 /// one assignment.
@@ -67,22 +72,29 @@ impl Gate {
 #[derive(Debug)]
 pub struct LogWatch {
     news: watch::Receiver<bool>,
+    /// Another mediator may append; it does not tell.
+    shared: bool,
     /// Keeps the sender alive: a channel without one forgets what was not seen yet.
     _gate: Arc<Gate>,
 }
 
 impl LogWatch {
-    pub(super) fn new(gate: Arc<Gate>) -> Self {
-        Self { news: gate.news.subscribe(), _gate: gate }
+    pub(super) fn new(gate: Arc<Gate>, shared: bool) -> Self {
+        Self { news: gate.news.subscribe(), shared, _gate: gate }
     }
 
-    /// Waits for an append since the last call (or since the watch was made). True: read again. False: the
+    /// Waits for an append since the last call (or since the watch was made); where others may append, for a
+    /// second at most. True: read again. False: the
     /// Run takes no more logs, and nothing has come since the last call.
     pub async fn changed(&mut self) -> bool {
         // Looked at first: after it nothing changes any more, so the next line sees the last change.
         let closed = *self.news.borrow();
         if !closed {
-            return self.news.changed().await.is_ok();
+            let told = self.news.changed();
+            return match self.shared {
+                true => tokio::time::timeout(LOOK_AGAIN, told).await.is_ok_and(|told| told.is_err()).not(),
+                false => told.await.is_ok(),
+            };
         }
         let unseen = self.news.has_changed().unwrap_or(false);
         self.news.mark_unchanged();

@@ -4,7 +4,9 @@
 //! ```text
 //! runs/RUN_ID/logs/SEQ.ATTEMPT             an open Run
 //! runs/RUN_ID/blobs/SHA256
-//! runs/.tmp/                               files being written
+//! runs/.tmp/OWNER/                         files being written, by which mediator
+//! runs/.sealing                            locked by the mediator that seals
+//! removing/RUN_ID/                         a Record on its way out
 //! records/.RUN_ID.sealing/                 a Run being sealed (no run id begins with a dot)
 //! records/RUN_ID/manifest.json             a sealed Run: its Record
 //! records/RUN_ID/steps/NN-NAME.json
@@ -13,7 +15,7 @@
 //! ```
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
 };
@@ -25,6 +27,7 @@ use super::{Digest, RecordError};
 pub(super) const LOGS: &str = "logs";
 pub(super) const BLOBS: &str = "blobs";
 pub(super) const STEPS: &str = "steps";
+pub(super) const TMP: &str = ".tmp";
 pub(super) const MANIFEST: &str = "manifest.json";
 
 /// The directories of one state directory.
@@ -32,14 +35,14 @@ pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) struct Layout {
     pub(super) runs: PathBuf,
     pub(super) records: PathBuf,
+    /// This mediator's own.
     pub(super) tmp: PathBuf,
 }
 
 impl Layout {
-    /// Makes what is missing, and removes what a crash left half written.
-    pub(super) fn prepare(state: &Path) -> Result<Self, RecordError> {
-        let runs = state.join("runs");
-        let layout = Self { records: state.join("records"), tmp: runs.join(".tmp"), runs };
+    /// Makes what is missing, and removes what a crash of this mediator left half written.
+    pub(super) fn prepare(dir: &Path, owner: &str) -> Result<Self, RecordError> {
+        let layout = Self::of(dir, owner);
         for dir in [&layout.records, &layout.tmp] {
             fs::create_dir_all(dir).map_err(RecordError::io("create", dir))?;
         }
@@ -47,7 +50,34 @@ impl Layout {
             let path = layout.tmp.join(entry);
             fs::remove_file(&path).map_err(RecordError::io("remove", &path))?;
         }
+        if let Some(all) = layout.tmp.parent() {
+            for name in list(all)? {
+                let path = all.join(name);
+                // Earlier versions wrote here, for one mediator only.
+                if path.is_file() {
+                    fs::remove_file(&path).map_err(RecordError::io("remove", &path))?;
+                }
+            }
+        }
         Ok(layout)
+    }
+
+    /// Names the places and touches nothing.
+    pub(super) fn of(dir: &Path, owner: &str) -> Self {
+        let runs = dir.join("runs");
+        Self { records: dir.join("records"), tmp: runs.join(TMP).join(owner), runs }
+    }
+
+    /// Held by whoever seals, so that of several mediators one does. None: another one has it.
+    pub(super) fn seal_lock(&self) -> Result<Option<File>, RecordError> {
+        let path = self.runs.join(".sealing");
+        let file = File::options().create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(RecordError::io("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(RecordError::io("lock", &path)(error)),
+        }
     }
 
     pub(super) fn open(&self, run: &RunId) -> PathBuf {

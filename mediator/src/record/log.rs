@@ -87,6 +87,9 @@ impl LogFile {
     /// Stores what is new in `bytes`, which begin at `offset`.
     fn append(&mut self, path: &Path, offset: u64, bytes: &[u8]) -> Result<u64, RecordError> {
         let end = offset.saturating_add(bytes.len() as u64);
+        if self.stored < offset && !self.cut {
+            self.catch_up(path)?;
+        }
         if self.cut {
             // Nothing is stored here, so nothing can be missing: a sender is never held up.
             self.counted = self.counted.max(end);
@@ -108,6 +111,17 @@ impl LogFile {
             self.counted = self.stored;
         }
         Ok(self.counted)
+    }
+
+    /// Another mediator may have written what is missing here.
+    fn catch_up(&mut self, path: &Path) -> Result<(), RecordError> {
+        let limit = self.limit;
+        let found = self.file.try_clone().and_then(|file| Self::load(file, limit));
+        let found = found.map_err(RecordError::io("read log", path))?;
+        if found.stored > self.stored {
+            *self = found;
+        }
+        Ok(())
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), RecordError> {

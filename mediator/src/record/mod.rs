@@ -13,6 +13,7 @@ mod gate;
 mod layout;
 mod log;
 mod manifest;
+mod removal;
 mod seal;
 mod sync;
 mod tar;
@@ -20,7 +21,7 @@ mod tar;
 mod tests;
 mod verify;
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use shared::{RunId, Seq};
 
@@ -32,11 +33,16 @@ pub use blob::{Blob, BlobWriter};
 pub use digest::Digest;
 pub use error::RecordError;
 pub use gate::LogWatch;
+pub use removal::{Freed, Removal};
 pub use seal::{Artifact, SealInput, Sealed};
 pub use tar::RecordTar;
 
-/// Bytes that must find room for the state directory to count as one that can be written.
+/// Bytes that must find room for the directory to count as one that can be written.
 const PROBE: usize = 64 << 10;
+
+/// How often, and for how long, a log is looked for whose Run another mediator seals.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const LOOKS: u32 = 100;
 
 /// How much is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +61,18 @@ impl Default for Limits {
     }
 }
 
-/// The room for files below one state directory. Cheap to clone. One process at a time may have it.
+/// Where the room is, and whether others are in it.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The directory.
+    pub dir: &'a Path,
+    /// The name of this mediator among those that share the directory; no two have the same.
+    pub owner: &'a str,
+    /// Other mediators may have it, too.
+    pub shared: bool,
+}
+
+/// The room for files below one directory. Cheap to clone. Unless it is shared, one process at a time may have it.
 #[derive(Debug, Clone)]
 pub struct RecordStore(Arc<Inner>);
 
@@ -63,6 +80,7 @@ pub struct RecordStore(Arc<Inner>);
 struct Inner {
     layout: Layout,
     limits: Limits,
+    shared: bool,
     gates: Gates,
     logs: LogCache,
 }
@@ -81,9 +99,23 @@ impl RecordStore {
     /// # Errors
     /// [`RecordError::NoSpace`], [`RecordError::Io`].
     pub fn with_limits(state_dir: &Path, limits: Limits) -> Result<Self, RecordError> {
-        let layout = Layout::prepare(state_dir)?;
+        Self::at(Place { dir: state_dir, owner: "own", shared: false }, limits)
+    }
+
+    /// Opens the room, shared or not.
+    ///
+    /// # Errors
+    /// [`RecordError::NoSpace`], [`RecordError::Io`].
+    pub fn at(place: Place<'_>, limits: Limits) -> Result<Self, RecordError> {
+        let layout = Layout::prepare(place.dir, place.owner)?;
         let logs = LogCache::new(limits.open_logs);
-        Ok(Self(Arc::new(Inner { layout, limits, gates: Gates::default(), logs })))
+        Ok(Self(Arc::new(Inner { layout, limits, shared: place.shared, gates: Gates::default(), logs })))
+    }
+
+    /// Other mediators may change what is in the room.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.0.shared
     }
 
     /// Appends to the log of an attempt. Bytes that are stored already are skipped. Returns how many bytes of
@@ -139,7 +171,7 @@ impl RecordStore {
     /// [`RecordError::Interrupted`].
     pub async fn watch(&self, run: &RunId) -> Result<LogWatch, RecordError> {
         let run = run.clone();
-        self.blocking(move |inner| Ok(LogWatch::new(inner.gate(&run)))).await
+        self.blocking(move |inner| Ok(LogWatch::new(inner.gate(&run), inner.shared))).await
     }
 
     /// Whether there is room to write: a file as large as a step's usual output is written, synced and removed.
@@ -179,8 +211,24 @@ impl Inner {
                 let _sealed = lock(&gate.sealing);
                 self.layout.find_log(run, seq, attempt)
             }
+            _ if found.is_none() && self.shared => self.find_sealing_log(run, seq, attempt),
             _ => Ok(found),
         }
+    }
+}
+
+impl Inner {
+    /// The same where another mediator may be sealing: its lock is not ours to wait for.
+    fn find_sealing_log(&self, run: &RunId, seq: Seq, attempt: u32) -> Result<Option<std::fs::File>, RecordError> {
+        for _ in 0..LOOKS {
+            let busy = self.layout.sealing(run).exists();
+            let found = self.layout.find_log(run, seq, attempt)?;
+            if found.is_some() || !busy {
+                return Ok(found);
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        Ok(None)
     }
 }
 

@@ -102,6 +102,21 @@ pub(super) fn seal_group(
 ) -> BTreeMap<RunId, Result<Sealed, RecordError>> {
     // Sorted and each once: two groups cannot wait for each other.
     let inputs: BTreeMap<&RunId, &SealInput> = inputs.iter().map(|input| (&input.run.id, input)).collect();
+    let _turn = match inner.turn_to_seal() {
+        Ok(Some(turn)) => turn,
+        Ok(None) => {
+            return inputs.keys().map(|&run| (run.clone(), Err(RecordError::SealedElsewhere(run.clone())))).collect();
+        }
+        Err(error) => {
+            // Told once; the others are as they were.
+            let mut answers: BTreeMap<_, _> =
+                inputs.keys().map(|&run| (run.clone(), Err(RecordError::SealedElsewhere(run.clone())))).collect();
+            if let Some(first) = answers.values_mut().next() {
+                *first = Err(error);
+            }
+            return answers;
+        }
+    };
     let gates: Vec<Arc<Gate>> = inputs.keys().map(|run| inner.gate(run)).collect();
     let _sealing: Vec<_> = gates.iter().map(|gate| lock(&gate.sealing)).collect();
     let files = inputs.values().map(|input| input.run.steps.len() + 1 + input.log_bytes.len()).sum::<usize>();
@@ -138,6 +153,13 @@ pub(super) fn seal_group(
     answers
 }
 
+impl Inner {
+    /// Nobody else seals while this is held. None: somebody else does.
+    fn turn_to_seal(&self) -> Result<Option<Option<std::fs::File>>, RecordError> {
+        if self.shared { Ok(self.layout.seal_lock()?.map(Some)) } else { Ok(Some(None)) }
+    }
+}
+
 enum Prepared<'a> {
     Sealed(Sealed),
     Draft(Draft<'a>),
@@ -160,7 +182,7 @@ fn prepare<'a>(
     }
     gate.close();
     inner.logs.release(&run.id);
-    let mut draft = Draft::new(run, &inner.layout, sync);
+    let mut draft = Draft::new(run, &inner.layout, sync, inner.shared);
     let has_files = draft.claim(&inner.layout.open(&run.id))?;
     after(Stage::Claimed)?;
     draft.finish_logs(has_files, &input.log_bytes)?;

@@ -26,8 +26,10 @@ impl Services {
     /// Another principal's node, a superseded instance or stream, a store that is not available.
     pub async fn advertise(&self, advert: Advert) -> Result<Advertised, Error> {
         metrics::advert();
+        let (node, settings) = (advert.who.node.clone(), self.leave.settings());
         let reply = self.writer.apply(advert).await?;
-        let (interval, ttl) = (jittered(self.settings.renew), self.settings.horizon());
+        self.leave.heard(&node, &settings);
+        let (interval, ttl) = (jittered(settings.renew), settings.horizon());
         Ok(Advertised { reply, interval, ttl })
     }
 }

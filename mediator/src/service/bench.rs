@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Services,
     hub::Hub,
+    leave::Leave,
     sample::{NOW, POISON_NONCE, POISON_PRINCIPAL, contract, id, node},
 };
 use crate::{
@@ -60,7 +61,8 @@ impl Bench {
         let (events, receiver) = watch::channel(0);
         let events = Arc::new(events);
         // What comes over the wire goes through the real writer. It ends with the last handle.
-        let (writer, writing) = Writer::new(store.clone(), Settings::default(), Tell(events.clone()));
+        let leave = Leave::new(Settings::default());
+        let (writer, writing) = Writer::new(store.clone(), leave.follow(), Tell(events.clone()));
         tokio::spawn(writing);
         let services = Services {
             store,
@@ -68,6 +70,7 @@ impl Bench {
             settings: Settings::default(),
             writer,
             hub: Hub::default(),
+            leave,
             events: receiver,
             stop: CancellationToken::new(),
         };
@@ -140,6 +143,7 @@ impl Bench {
             outcome: Outcome::Completed { exit_code },
             produced: Vec::new(),
             fork_value: fork.map(|value| Ok(value.to_owned())),
+            invalid: None,
             log_bytes: 0,
         };
         self.apply(report).await;

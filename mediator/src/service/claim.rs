@@ -16,6 +16,8 @@ pub enum Work {
     Opened(StreamId),
     /// A step to execute, with the files to lay out.
     Step(Box<ClaimedStep>, Vec<Input>),
+    /// The agent is to advert at once.
+    AdvertNow,
     /// A lease has gone: stop what runs under it.
     Stop {
         /// The Run that held it.
@@ -81,6 +83,7 @@ impl WorkStream {
             match self.signals.recv().await {
                 None => return Ok(None),
                 Some(Signal::Work) => self.look = true,
+                Some(Signal::AdvertNow) => return Ok(Some(Work::AdvertNow)),
                 Some(Signal::Stop { run, nonce, rev }) => return Ok(Some(Work::Stop { run, nonce, rev })),
             }
         }

@@ -62,8 +62,12 @@ impl RunNews {
     /// Whether one of the events after `seen` is about this Run, and up to where that is now known. Cheaper
     /// than reading the Run at each event of the fleet; when there are too many to look at, it may as well be.
     async fn look(&self, mark: i64) -> Result<(bool, i64), Error> {
-        if mark <= self.seen {
-            return Ok((false, self.seen));
+        if mark == self.seen {
+            return Ok((false, mark));
+        }
+        // The log went back: the store was replaced by an older copy of itself. Whatever was seen counts no more.
+        if mark < self.seen {
+            return Ok((true, mark));
         }
         if mark - self.seen > i64::from(BATCH) {
             return Ok((true, mark));
@@ -107,7 +111,8 @@ impl EventFeed {
                 self.after = event.seq;
                 return Ok(event);
             }
-            self.events.mark_unchanged();
+            // In a store that was replaced by an older copy of itself the log goes on from where the copy ends.
+            self.after = self.after.min(*self.events.borrow_and_update());
             self.ready.extend(self.services.events_after(self.after, BATCH).await?);
             if self.ready.is_empty() {
                 changed(&mut self.events, &self.services.stop).await?;

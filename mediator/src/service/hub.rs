@@ -19,6 +19,8 @@ const WAITING: usize = 32;
 pub enum Signal {
     /// There may be something to claim.
     Work,
+    /// The agent is to advert at once.
+    AdvertNow,
     /// A lease has gone.
     Stop {
         /// The Run that held it.
@@ -57,6 +59,12 @@ impl Hub {
             // What a full channel loses comes again: the next heartbeat says what is to be claimed and what holds.
             drop(signals.try_send(signal));
         }
+    }
+
+    /// Nodes whose stream is open here.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeId> {
+        self.streams().keys().cloned().collect()
     }
 
     /// Ends every stream: at shutdown, so that the server can stop.

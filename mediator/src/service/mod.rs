@@ -3,17 +3,21 @@
 //! [`Services`] is what the gRPC and HTTP edges are given. Must not know: tonic, axum, SQL.
 
 pub mod advert;
+pub mod ask;
 #[cfg(test)]
 pub(crate) mod bench;
 pub mod cancel;
 pub mod claim;
 pub mod explain;
 pub mod follow;
+pub mod gc;
 pub mod hub;
+pub mod leave;
 pub mod notify;
 pub mod observe;
 pub mod preview;
 pub mod ready;
+pub mod relay;
 pub mod report;
 #[cfg(test)]
 pub(crate) mod sample;
@@ -42,6 +46,8 @@ pub struct Services {
     pub writer: Writer,
     /// Open work streams.
     pub hub: hub::Hub,
+    /// The planned stop.
+    pub leave: leave::Leave,
     /// Sequence number of the last event; changes after every commit that wrote one.
     pub events: watch::Receiver<i64>,
     /// Cancelled when the mediator stops: every stream ends then.

@@ -18,50 +18,68 @@ use crate::{
 
 /// Records sealed together.
 const GROUP: usize = 64;
+/// How long the sealer waits for another mediator's turn to end.
+const AFTER_OTHERS: std::time::Duration = std::time::Duration::from_millis(50);
+/// Each mediator seals what it closed; this often it looks for what one that is gone has left.
+const FOR_OTHERS: std::time::Duration = std::time::Duration::from_secs(5);
 /// How long the sealer rests after a failure, before it looks again.
 const AFTER_FAILURE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Seals until told to stop.
 pub async fn run(services: Services, wake: Arc<Notify>, stop: CancellationToken) {
     loop {
-        let failed = match services.seal_all().await {
-            Ok(failed) => failed,
+        let went = match services.seal_all().await {
+            Ok(went) => went,
             Err(error) => {
                 tracing::warn!("cannot look for runs to seal");
                 error.log();
-                true
+                Went::Badly
             }
+        };
+        let again = match went {
+            Went::Badly => Some(AFTER_FAILURE),
+            Went::Elsewhere => Some(AFTER_OTHERS),
+            Went::Well => services.records.is_shared().then_some(FOR_OTHERS),
         };
         tokio::select! {
             () = stop.cancelled() => return,
             () = wake.notified() => {}
-            () = tokio::time::sleep(AFTER_FAILURE), if failed => {}
+            () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => {}
         }
     }
 }
 
+/// How a round of sealing went; the worst counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Went {
+    Well,
+    /// Another mediator is sealing.
+    Elsewhere,
+    Badly,
+}
+
 impl Services {
     /// Seals everything there is to seal, a group at a time: a group costs hardly more syncs than one Record.
-    /// A stop waits for the present group only; the next start seals the others. Returns whether some Run could
-    /// not be sealed.
-    async fn seal_all(&self) -> Result<bool, Error> {
-        let mut failed = false;
+    /// A stop waits for the present group only; the next start seals the others. Returns how it
+    /// went.
+    async fn seal_all(&self) -> Result<Went, Error> {
+        let mut went = Went::Well;
         for group in self.store.unsealed().await?.chunks(GROUP) {
             if self.stop.is_cancelled() {
                 break;
             }
-            failed |= self.seal_group(group).await?;
+            went = went.max(self.seal_group(group).await?);
         }
-        Ok(failed)
+        Ok(went)
     }
 
-    async fn seal_group(&self, group: &[RunId]) -> Result<bool, Error> {
-        let (mut inputs, mut failed) = (Vec::new(), false);
+    async fn seal_group(&self, group: &[RunId]) -> Result<Went, Error> {
+        let (mut inputs, mut went) = (Vec::new(), Went::Well);
         let mut read = self.store.read().await?;
         for id in group {
             match gather(&mut read, id).await {
                 Ok(input) => inputs.extend(input),
-                Err(error) => failed |= cannot_seal(id, &error),
+                Err(error) => went = went.max(cannot_seal(id, &error)),
             }
         }
         drop(read);
@@ -70,7 +88,8 @@ impl Services {
             match sealed {
                 Ok(sealed) if sealed.truncated => truncated.push(id),
                 Ok(_) => whole.push(id),
-                Err(error) => failed |= cannot_seal(&id, &Error::from(error)),
+                Err(RecordError::SealedElsewhere(_)) => went = went.max(Went::Elsewhere),
+                Err(error) => went = went.max(cannot_seal(&id, &Error::from(error))),
             }
         }
         for (runs, truncated) in [(whole, false), (truncated, true)] {
@@ -78,14 +97,14 @@ impl Services {
                 self.store.mark_sealed(&runs, truncated).await?;
             }
         }
-        Ok(failed)
+        Ok(went)
     }
 }
 
-fn cannot_seal(id: &RunId, error: &Error) -> bool {
+fn cannot_seal(id: &RunId, error: &Error) -> Went {
     tracing::error!(run_id = %id, "cannot seal a record");
     error.log();
-    true
+    Went::Badly
 }
 
 /// What a Run's Record is made of.

@@ -12,18 +12,22 @@
 //! key; it never blocks the others.
 
 mod artifact;
+mod ask;
 mod batch;
 mod conn;
 mod count;
 mod error;
 mod event;
+mod fleet_id;
 mod fleet_tx;
+mod gc;
 mod lease;
 mod link;
 mod list;
 mod load;
 mod migrate;
 mod node;
+mod notice;
 mod postgres;
 mod queue;
 mod read_tx;
@@ -45,11 +49,13 @@ use shared::Timestamp;
 
 pub use self::{
     artifact::{ArtifactRow, Fence},
+    ask::AskRow,
     count::Counts,
     error::{ErrorKind, Outage, StoreError},
     event::EventRow,
     fleet_tx::FleetTx,
     list::{CurrentStep, RunFilter, RunRow},
+    notice::{Heard, Listener, Notice},
     read_tx::ReadTx,
     token::{Found, TokenRow},
 };
@@ -71,6 +77,8 @@ enum Engine {
 pub struct Store {
     engine: Engine,
     clock: Clock,
+    /// Which mediator speaks in a notice.
+    origin: Arc<str>,
     /// When the fleet's writer has last brought its memory up to date.
     synced_at: Arc<AtomicI64>,
 }
@@ -92,7 +100,8 @@ impl Store {
     pub async fn open(url: &str, clock: Clock) -> Result<Self, StoreError> {
         let engine = Engine::open(url).await?;
         migrate::migrate(&engine).await?;
-        let store = Self { engine, clock, synced_at: Arc::new(AtomicI64::new(i64::MAX)) };
+        let origin = crate::clock::random_word().into();
+        let store = Self { engine, clock, origin, synced_at: Arc::new(AtomicI64::new(i64::MAX)) };
         if matches!(store.engine, Engine::Sqlite(_)) {
             store.raise_clock().await?;
         }

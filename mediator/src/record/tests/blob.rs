@@ -5,7 +5,7 @@ use tokio::io::AsyncReadExt;
 use super::{super::RecordError, *};
 
 fn left_in_tmp(room: &Room) -> usize {
-    fs::read_dir(room.dir.path().join("runs/.tmp")).unwrap().count()
+    fs::read_dir(room.dir.path().join("runs/.tmp/own")).unwrap().count()
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn a_writer_that_is_given_up_leaves_nothing_and_a_crash_is_tidied() {
     assert_eq!(left_in_tmp(&room), 1);
     drop(writer);
     assert_eq!(left_in_tmp(&room), 0);
-    fs::write(room.dir.path().join("runs/.tmp/left-by-a-crash"), "half").unwrap();
+    fs::write(room.dir.path().join("runs/.tmp/own/left-by-a-crash"), "half").unwrap();
     room.reopen();
     assert_eq!(left_in_tmp(&room), 0);
 }

@@ -110,7 +110,7 @@ async fn a_file_that_is_finished_too_late_is_refused() {
     room.store.seal(input(&room.run, &["a"])).await.unwrap();
     let late = writer.finish(4, &Digest::of(b"late")).await.unwrap_err();
     assert!(matches!(late, RecordError::Sealed(_)), "{late}");
-    assert_eq!(fs::read_dir(room.dir.path().join("runs/.tmp")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(room.dir.path().join("runs/.tmp/own")).unwrap().count(), 0);
     assert_eq!(names(&room.record()), ["manifest.json", "steps/00-a.json"]);
 }
 

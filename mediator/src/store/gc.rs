@@ -1,0 +1,157 @@
+//! Removing Runs that are over and sealed: found and deleted in batches, each a short transaction.
+//!
+//! Under the fleet's lock, so that nobody who reads a Run in several statements sees a part of it. The last event is
+//! always kept: the next one's number follows from it.
+
+use std::collections::BTreeMap;
+
+use shared::{RunId, Timestamp};
+
+use super::{
+    Store,
+    error::StoreError,
+    run,
+    sql::{Query, Value, listed},
+    sync::keep,
+};
+
+const OLD: Query = Query::both(
+    "gc.old",
+    "SELECT run_id FROM runs WHERE ended_at < $1 AND sealed_at IS NOT NULL AND run_id > $2 ORDER BY run_id LIMIT $3",
+);
+const KNOWN: Query = listed!(
+    "gc.known",
+    "SELECT run_id, CAST(CASE WHEN sealed_at IS NULL THEN 0 ELSE 1 END AS BIGINT) AS sealed FROM runs WHERE run_id",
+    ""
+);
+
+/// Whatever has been decided since the Run was found: one that is not sealed stays.
+macro_rules! of_sealed {
+    ($name:literal, $table:literal) => {
+        Query::each(
+            $name,
+            // Lists are JSON on SQLite and arrays on PostgreSQL.
+            concat!(
+                "DELETE FROM ",
+                $table,
+                " WHERE run_id IN (SELECT run_id FROM runs WHERE run_id IN (SELECT value FROM json_each($1)) ",
+                "AND ended_at < $2 AND sealed_at IS NOT NULL)"
+            ),
+            concat!(
+                "DELETE FROM ",
+                $table,
+                " WHERE run_id IN (SELECT run_id FROM runs WHERE run_id = ANY($1) ",
+                "AND ended_at < $2 AND sealed_at IS NOT NULL)"
+            ),
+        )
+    };
+}
+
+/// What points to others goes first.
+const DELETE: [Query; 5] = [
+    of_sealed!("gc.artifacts", "artifacts"),
+    of_sealed!("gc.asks", "asks"),
+    of_sealed!("gc.attempts", "attempts"),
+    of_sealed!("gc.steps", "steps"),
+    of_sealed!("gc.runs", "runs"),
+];
+const COMMIT: Query = Query::both("gc.commit", "COMMIT");
+
+const FIRST_EVENT: Query =
+    Query::both("gc.first_event", "SELECT coalesce(min(seq), 0) AS seq FROM events WHERE seq > $1");
+macro_rules! old_events {
+    ($verb:literal) => {
+        concat!(
+            $verb,
+            " FROM events WHERE seq >= $1 AND seq < $2 AND at < $3 AND seq < (SELECT max(seq) FROM events) ",
+            "AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.run_id = events.run_id AND NOT (r.ended_at < $3 ",
+            "AND r.sealed_at IS NOT NULL AND r.ended_at IS NOT NULL))"
+        )
+    };
+}
+const COUNT_EVENTS: Query = Query::both("gc.count_events", old_events!("SELECT count(*) AS n"));
+const DELETE_EVENTS: Query = Query::both("gc.events", old_events!("DELETE"));
+
+/// Event numbers looked at in one transaction.
+const EVENTS: i64 = 5_000;
+
+impl Store {
+    /// At most `limit` Runs that ended before `before` and are sealed, by id, behind `after`.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn old_runs(&self, before: Timestamp, after: &str, limit: u32) -> Result<Vec<RunId>, StoreError> {
+        let mut runs = Vec::new();
+        let values = [Value::at(before), Value::text(after), Value::int(limit)];
+        let mut conn = self.engine.read(OLD.name).await?;
+        conn.each(&OLD, &values, |row| {
+            keep(row.parse("run_id").map_err(|bad| bad.of("runs", run::key(&row))), |id| runs.push(id));
+        })
+        .await?;
+        Ok(runs)
+    }
+
+    /// Deletes these Runs with all that belongs to them, if they ended before `before` and are sealed. Returns how
+    /// many were.
+    ///
+    /// # Errors
+    /// [`StoreError`]: all of them are there, or none; after a lost connection it is not known which.
+    pub async fn delete_runs(&self, runs: &[RunId], before: Timestamp) -> Result<u64, StoreError> {
+        let values = [texts(runs), Value::at(before)];
+        let mut tx = self.engine.begin_fleet().await?;
+        let mut deleted = 0;
+        for query in &DELETE {
+            deleted = tx.execute(query, &values).await?;
+        }
+        tx.commit(&COMMIT).await?;
+        Ok(deleted)
+    }
+
+    /// Which of these Runs there are, and whether each is sealed.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn known_runs(&self, runs: &[RunId]) -> Result<BTreeMap<RunId, bool>, StoreError> {
+        let mut known = BTreeMap::new();
+        let mut conn = self.engine.read(KNOWN.name).await?;
+        conn.each(&KNOWN, &[texts(runs)], |row| {
+            let read = row.parse("run_id").and_then(|id: RunId| Ok((id, row.int("sealed")? == 1)));
+            keep(read.map_err(|bad| bad.of("runs", run::key(&row))), |(id, sealed)| _ = known.insert(id, sealed));
+        })
+        .await?;
+        Ok(known)
+    }
+
+    /// Deletes, or only counts, a batch of the events from before `before` that concern no Run that stays, beginning
+    /// behind number `after`. Returns how many, and behind which number to go on; none at the end.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn old_events(
+        &self,
+        before: Timestamp,
+        after: i64,
+        delete: bool,
+    ) -> Result<(u64, Option<i64>), StoreError> {
+        let number = |row: Option<super::row::Row>, column| {
+            row.map_or(Ok(0), |row| row.int(column).map_err(|bad| bad.of("events", "first")))
+        };
+        let mut conn = self.engine.read(FIRST_EVENT.name).await?;
+        let first = number(conn.one(&FIRST_EVENT, &[Value::int(after)]).await?, "seq")?;
+        if first == 0 {
+            return Ok((0, None));
+        }
+        let values = [Value::int(first), Value::int(first + EVENTS), Value::at(before)];
+        let count = if delete {
+            drop(conn);
+            self.engine.write(&DELETE_EVENTS, &values).await?
+        } else {
+            u64::try_from(number(conn.one(&COUNT_EVENTS, &values).await?, "n")?).unwrap_or(0)
+        };
+        Ok((count, Some(first + EVENTS - 1)))
+    }
+}
+
+fn texts(runs: &[RunId]) -> Value {
+    Value::Texts(runs.iter().map(ToString::to_string).collect())
+}
