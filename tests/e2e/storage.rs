@@ -148,3 +148,30 @@ fn a_database_locked_by_another_process_is_waited_for_and_then_said() {
     wait_for("it is taken once the lock is gone", || (try_submit(&mediator, "late").code == 0).then_some(()));
     mediator.wait_state("late", "SUCCEEDED");
 }
+
+/// A full disk under a folder: filled to the last byte, and emptied again.
+fn fill(disk: &SmallDisk) -> std::path::PathBuf {
+    let ballast = disk.0.path().join("ballast");
+    let mut file = std::fs::File::create(&ballast).unwrap();
+    while std::io::Write::write_all(&mut file, &[1; 4_096]).is_ok() {}
+    ballast
+}
+
+#[test]
+fn a_full_state_disk_or_database_disk_shows_at_readyz() {
+    let (Some(state), Some(database)) = (SmallDisk::mount(), SmallDisk::mount()) else { return };
+    let url = format!("sqlite:{}", database.0.path().join("mediator.db").display());
+    let extra = [("MEDIATOR_STATE_DIR", state.0.path().to_str().unwrap()), ("MEDIATOR_DATABASE", &*url)];
+    let mediator = Mediator::start_with(Engine::Sqlite, &extra);
+    for (disk, says) in [(&state, "the state directory cannot be written"), (&database, "the store cannot be written")]
+    {
+        let ballast = fill(disk);
+        wait_until("readyz tells", || {
+            let (status, body) = mediator.get_as("/readyz", "");
+            status == 503 && body.contains(says) && body.contains("space")
+        });
+        assert_eq!(mediator.get_as("/healthz", "").0, 200, "it is alive all the same");
+        std::fs::remove_file(ballast).unwrap();
+        wait_until("it is ready again", || mediator.get_as("/readyz", "").0 == 200);
+    }
+}
