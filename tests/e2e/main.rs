@@ -1,12 +1,15 @@
 //! End to end, over the real binaries, on both engines.
 
 mod access;
+mod backup;
 mod bad_input;
 mod clocks;
 mod closing;
 mod drain;
+mod failover;
 mod first_steps;
 mod gate;
+mod gc;
 mod lost;
 mod observe;
 mod planned_stop;
@@ -18,5 +21,6 @@ mod scale;
 mod several;
 mod storage;
 mod strays;
+mod upgrade;
 mod wakes;
 mod work;

@@ -109,6 +109,17 @@ impl Mediator {
                 (database.url(), Some(Arc::new(database)))
             }
         };
+        Self::start_in(home, database, postgres, extra)
+    }
+
+    /// Starts one on a database of the test's own making.
+    #[must_use]
+    pub fn start_on(database: Database, extra: &[(&str, &str)]) -> Self {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        Self::start_in(home, database.url(), Some(Arc::new(database)), extra)
+    }
+
+    fn start_in(home: TempDir, database: String, postgres: Option<Arc<Database>>, extra: &[(&str, &str)]) -> Self {
         // Free now, and nobody else on this machine is likely to take it in the next moment.
         let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port").port();
         let extra = extra.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -123,21 +134,9 @@ impl Mediator {
     pub fn start_beside(first: &Self, extra: &[(&str, &str)]) -> Self {
         assert!(first.postgres.is_some(), "an embedded database has one mediator");
         let home = tempfile::tempdir().expect("a temporary directory");
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port").port();
         let records = first.home.path().display().to_string();
-        let mut extra: Vec<_> = extra.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        extra.push(("MEDIATOR_RECORDS_DIR".to_owned(), records));
-        let mut mediator = Self {
-            home,
-            address: format!("127.0.0.1:{port}"),
-            database: first.database.clone(),
-            postgres: first.postgres.clone(),
-            extra,
-            child: None,
-            swept: 0,
-        };
-        mediator.restart();
-        mediator
+        let extra = [extra, &[("MEDIATOR_RECORDS_DIR", &records)]].concat();
+        Self::start_in(home, first.database.clone(), first.postgres.clone(), &extra)
     }
 
     /// Starts one that serves over TLS. Its command line trusts `ca`.
@@ -214,10 +213,18 @@ impl Mediator {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(binary("mediator"));
+        self.command_of(binary("mediator"))
+    }
+
+    /// Another program with the mediator's environment; it finds `mediator` and PostgreSQL's tools.
+    pub fn command_of(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        let mut path = vec![binary("mediator").parent().expect("a folder").to_owned()];
+        path.extend(crate::postgres::bin_dir());
+        path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
         command
             .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("PATH", std::env::join_paths(path).expect("folders without colons"))
             .env("HOME", self.home.path())
             .env("MEDIATOR_LISTEN", &self.address)
             .env("MEDIATOR_STATE_DIR", self.home.path())

@@ -31,8 +31,14 @@ const USER: &str = "postgres";
 #[derive(Debug)]
 pub struct Server {
     dir: tempfile::TempDir,
-    stop: Option<mpsc::Sender<()>>,
-    keeper: Option<JoinHandle<()>>,
+    running: Mutex<Option<Running>>,
+}
+
+/// Ends when the sender is dropped.
+#[derive(Debug)]
+struct Running {
+    stop: mpsc::Sender<()>,
+    keeper: JoinHandle<()>,
 }
 
 impl Server {
@@ -55,14 +61,56 @@ impl Server {
             .args(["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"])
             .output()?;
         ensure!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        let mut server = Self { dir, stop: None, keeper: None };
-        server.run(&bin, &data)?;
+        let server = Self { dir, running: Mutex::default() };
+        server.resume()?;
         Ok(server)
+    }
+
+    /// Stops it, as a fast shutdown does; its files stay.
+    pub fn pause(&self) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Running { stop, keeper }) = running {
+            drop(stop);
+            keeper.join().ok();
+        }
+    }
+
+    /// Keeps a copy of its files; it must be stopped.
+    ///
+    /// # Errors
+    /// What could not be copied.
+    pub fn save(&self) -> Result<()> {
+        self.copy("data", "saved")
+    }
+
+    /// Puts the copy in the place of its files; it must be stopped.
+    ///
+    /// # Errors
+    /// What could not be copied.
+    pub fn restore(&self) -> Result<()> {
+        fs::remove_dir_all(self.dir.path().join("data"))?;
+        self.copy("saved", "data")
+    }
+
+    fn copy(&self, from: &str, to: &str) -> Result<()> {
+        let path = |name: &str| self.dir.path().join(name);
+        let copied = Command::new("cp").arg("-a").args([path(from), path(to)]).status()?;
+        ensure!(copied.success(), "cp -a {from} {to}");
+        Ok(())
+    }
+
+    /// Starts it (again), and waits until it can be connected to.
+    ///
+    /// # Errors
+    /// What the server said.
+    pub fn resume(&self) -> Result<()> {
+        let bin = bin_dir()?;
+        self.run(&bin, &self.dir.path().join("data"))
     }
 
     /// The child belongs to a thread that lives as long as the server: the kernel ends the child with the
     /// thread that made it, however this process ends.
-    fn run(&mut self, bin: &Path, data: &Path) -> Result<()> {
+    fn run(&self, bin: &Path, data: &Path) -> Result<()> {
         let log = self.dir.path().join("log");
         let mut command = as_server(&bin.join("postgres"));
         command.arg("-D").arg(data).arg("-k").arg(self.dir.path());
@@ -84,15 +132,17 @@ impl Server {
             }
             end(&mut child);
         })?;
-        (self.stop, self.keeper) = (Some(stop), Some(keeper));
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(Running { stop, keeper });
         is_started.recv()?.context("cannot start postgres")?;
         for _ in 0..600 {
             if Command::new(bin.join("pg_isready")).arg("-q").arg("-h").arg(self.dir.path()).status()?.success() {
                 return Ok(());
             }
-            if self.keeper.as_ref().is_some_and(JoinHandle::is_finished) {
+            let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            if running.as_ref().is_some_and(|it| it.keeper.is_finished()) {
                 break;
             }
+            drop(running);
             std::thread::sleep(Duration::from_millis(50));
         }
         bail!("postgres did not start: {}", fs::read_to_string(&log).unwrap_or_default())
@@ -107,10 +157,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.stop = None;
-        if let Some(keeper) = self.keeper.take() {
-            keeper.join().ok();
-        }
+        self.pause();
     }
 }
 
@@ -148,7 +195,6 @@ impl Database {
     /// What is missing, or what the server said.
     pub fn fresh() -> Result<Self> {
         static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         let (host, server) = match std::env::var(ENV) {
             Ok(url) => (host_of(&url)?, None),
             Err(_) => {
@@ -161,6 +207,19 @@ impl Database {
                 (server.dir.path().display().to_string(), Some(server))
             }
         };
+        Self::named(host, server)
+    }
+
+    /// Makes a database on a server of the test's own.
+    ///
+    /// # Errors
+    /// What the server said.
+    pub fn on(server: &Arc<Server>) -> Result<Self> {
+        Self::named(server.dir.path().display().to_string(), Some(server.clone()))
+    }
+
+    fn named(host: String, server: Option<Arc<Server>>) -> Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("t{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let database = Self { host, name, _server: server };
         database.psql("postgres", &format!("CREATE DATABASE {} TEMPLATE template0", database.name))?;
@@ -207,7 +266,7 @@ fn host_of(url: &str) -> Result<String> {
 }
 
 /// The programs of the newest server installed.
-fn bin_dir() -> Result<PathBuf> {
+pub(crate) fn bin_dir() -> Result<PathBuf> {
     let version = |path: &PathBuf| path.parent()?.file_name()?.to_str()?.parse::<u32>().ok();
     fs::read_dir("/usr/lib/postgresql")
         .context(INSTALL)?

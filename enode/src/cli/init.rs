@@ -76,6 +76,9 @@ mediator = {quoted_mediator}
 {ca_file} = "ca.crt"
 # The token of role `node`, alone in a file that only the agent's user may read. Paths are relative to this file.
 token_file = {quoted_token}
+# Or a client certificate that stands for it (`mediator pki issue --role node`).
+# cert_file = "enode.crt"
+# key_file = "enode.key"
 
 # How many Runs this machine may serve at once.
 slots = 1

@@ -37,6 +37,8 @@ pub struct Config {
     pub token: Option<Secret>,
     /// PEM file of the authority that signed the mediator's certificate.
     pub ca_file: Option<PathBuf>,
+    /// PEM files of the client certificate that stands for a token, and of its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
     /// Spool, workspaces, identity, local socket.
     pub state_dir: PathBuf,
     /// How many nodes this machine is.
@@ -116,6 +118,7 @@ impl Config {
             mediator: vec![defaults::MEDIATOR.to_owned()],
             token: None,
             ca_file: None,
+            certificate: None,
             state_dir: state_dir.to_owned(),
             slots: 1,
             capabilities: Vec::new(),

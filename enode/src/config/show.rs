@@ -23,6 +23,8 @@ impl Config {
             ("mediator", json!(self.mediator)),
             ("token", json!(self.token.as_ref().map(|_| "(set, not shown)"))),
             ("ca_file", json!(self.ca_file)),
+            ("cert_file", json!(self.certificate.as_ref().map(|(cert, _)| cert))),
+            ("key_file", json!(self.certificate.as_ref().map(|(_, key)| key))),
             ("state_dir", json!(self.state_dir)),
             ("slots", json!(self.slots)),
             ("capability", json!(capabilities)),

@@ -81,10 +81,15 @@ impl From<Status> for CallError {
             (text, None) => text.to_owned(),
         };
         let kind = if status.source().is_some() { Kind::Retry } else { classify(status.code(), &reason) };
+        // It is about how much is under way, and no word on this message.
+        let code = if reason == BUSY { Code::Unavailable } else { status.code() };
         let message = if reason.is_empty() { text } else { format!("{reason}: {text}") };
-        Self { kind, code: status.source().is_none().then(|| status.code()), message }
+        Self { kind, code: status.source().is_none().then_some(code), message }
     }
 }
+
+/// The reason of a mediator from which this principal wants too much at once.
+const BUSY: &str = "BUSY";
 
 /// The innermost cause: "connection refused" helps, "transport error" does not.
 fn root<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
@@ -106,6 +111,7 @@ pub fn classify(code: Code, reason: &str) -> Kind {
             "STALE" => Kind::Stale,
             _ => Kind::Refused,
         },
+        Code::ResourceExhausted if reason == BUSY => Kind::Retry,
         Code::NotFound if reason == "NOT_FOUND" => Kind::Stale,
         Code::DataLoss if reason == "CHECKSUM" => Kind::Checksum,
         Code::PermissionDenied | Code::Unauthenticated => Kind::Denied,
@@ -202,6 +208,16 @@ mod tests {
         assert_eq!(classify(Code::FailedPrecondition, "SUPERSEDED"), Kind::Superseded);
         assert_eq!(classify(Code::FailedPrecondition, "NEW_WORD"), Kind::Refused);
         assert_eq!(classify(Code::DataLoss, "CHECKSUM"), Kind::Checksum);
+    }
+
+    #[test]
+    fn a_busy_mediator_is_asked_again_and_the_message_stays_as_it_is() {
+        let details = tonic_types::ErrorDetails::with_error_info("BUSY", "fleet.v1", []);
+        let busy = CallError::from(Status::with_error_details(Code::ResourceExhausted, "wait", details));
+        assert_eq!((busy.kind, busy.is_about_the_message()), (Kind::Retry, false));
+        let details = tonic_types::ErrorDetails::with_error_info("TOO_LARGE", "fleet.v1", []);
+        let large = CallError::from(Status::with_error_details(Code::ResourceExhausted, "less", details));
+        assert_eq!((large.kind, large.is_about_the_message()), (Kind::Refused, true));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! runs/.tmp/OWNER/                         files being written, by which mediator
 //! runs/.sealing                            locked by the mediator that seals
 //! removing/RUN_ID/                         a Record on its way out
+//! after-backup/                            what a restored store does not know
 //! records/.RUN_ID.sealing/                 a Run being sealed (no run id begins with a dot)
 //! records/RUN_ID/manifest.json             a sealed Run: its Record
 //! records/RUN_ID/steps/NN-NAME.json

@@ -48,8 +48,8 @@ pub struct Stray {
 /// The right to remove. Blocking: every method does file work.
 #[derive(Debug)]
 pub struct Removal {
-    layout: Layout,
-    aside: PathBuf,
+    pub(super) layout: Layout,
+    pub(super) aside: PathBuf,
     _lock: File,
 }
 

@@ -10,7 +10,7 @@ use shared::{Duration, RunId};
 use crate::{
     error::Error,
     record::{Freed, Removal},
-    store::Store,
+    store::{Known, Store},
 };
 
 /// Runs in one transaction.
@@ -36,7 +36,9 @@ pub struct Removed {
 pub async fn gc(store: &Store, records_dir: &Path, older_than: Duration, dry_run: bool) -> Result<Removed, Error> {
     let now = store.read().await?.now();
     let before = now - older_than;
-    let Some(removal) = Removal::begin(records_dir)? else { return Err(Error::Busy("another gc is at work")) };
+    let Some(removal) = Removal::begin(records_dir)? else {
+        return Err(Error::Busy("another gc is at work".to_owned()));
+    };
     repair(store, &removal).await?;
     let mut removed = Removed::default();
     let mut after = String::new();
@@ -70,9 +72,10 @@ pub async fn gc(store: &Store, records_dir: &Path, older_than: Duration, dry_run
         let known = store.known_runs(&ids).await?;
         for stray in group {
             match known.get(&stray.run) {
-                Some(sealed) if stray.sealed || !sealed => {}
-                Some(_) | None if dry_run => removed.strays += removal.stray_size(stray)?,
-                Some(_) | None => removed.strays += removal.remove_stray(stray)?,
+                Some(Known::Open | Known::Ended) => {}
+                Some(Known::Sealed) if stray.sealed => {}
+                Some(Known::Sealed) | None if dry_run => removed.strays += removal.stray_size(stray)?,
+                Some(Known::Sealed) | None => removed.strays += removal.remove_stray(stray)?,
             }
         }
     }

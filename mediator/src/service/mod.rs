@@ -4,6 +4,7 @@
 
 pub mod advert;
 pub mod ask;
+pub mod backup;
 #[cfg(test)]
 pub(crate) mod bench;
 pub mod cancel;
@@ -16,6 +17,7 @@ pub mod leave;
 pub mod notify;
 pub mod observe;
 pub mod preview;
+pub mod ready;
 pub mod relay;
 pub mod report;
 #[cfg(test)]

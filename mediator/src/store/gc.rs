@@ -21,7 +21,8 @@ const OLD: Query = Query::both(
 );
 const KNOWN: Query = listed!(
     "gc.known",
-    "SELECT run_id, CAST(CASE WHEN sealed_at IS NULL THEN 0 ELSE 1 END AS BIGINT) AS sealed FROM runs WHERE run_id",
+    "SELECT run_id, CAST(CASE WHEN sealed_at IS NOT NULL THEN 2 WHEN ended_at IS NOT NULL THEN 1 ELSE 0 END AS BIGINT) \
+     AS known FROM runs WHERE run_id",
     ""
 );
 
@@ -75,6 +76,17 @@ const DELETE_EVENTS: Query = Query::both("gc.events", old_events!("DELETE"));
 /// Event numbers looked at in one transaction.
 const EVENTS: i64 = 5_000;
 
+/// How far a Run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// It waits or runs.
+    Open,
+    /// It has ended and its Record is not sealed, as far as noted.
+    Ended,
+    /// Its Record is sealed.
+    Sealed,
+}
+
 impl Store {
     /// At most `limit` Runs that ended before `before` and are sealed, by id, behind `after`.
     ///
@@ -107,16 +119,21 @@ impl Store {
         Ok(deleted)
     }
 
-    /// Which of these Runs there are, and whether each is sealed.
+    /// Which of these Runs there are, and how far each is.
     ///
     /// # Errors
     /// [`StoreError`]
-    pub async fn known_runs(&self, runs: &[RunId]) -> Result<BTreeMap<RunId, bool>, StoreError> {
+    pub async fn known_runs(&self, runs: &[RunId]) -> Result<BTreeMap<RunId, Known>, StoreError> {
         let mut known = BTreeMap::new();
         let mut conn = self.engine.read(KNOWN.name).await?;
         conn.each(&KNOWN, &[texts(runs)], |row| {
-            let read = row.parse("run_id").and_then(|id: RunId| Ok((id, row.int("sealed")? == 1)));
-            keep(read.map_err(|bad| bad.of("runs", run::key(&row))), |(id, sealed)| _ = known.insert(id, sealed));
+            let how_far = |word| match word {
+                0 => Known::Open,
+                1 => Known::Ended,
+                _ => Known::Sealed,
+            };
+            let read = row.parse("run_id").and_then(|id: RunId| Ok((id, how_far(row.int("known")?))));
+            keep(read.map_err(|bad| bad.of("runs", run::key(&row))), |(id, far)| _ = known.insert(id, far));
         })
         .await?;
         Ok(known)

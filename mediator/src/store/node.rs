@@ -26,6 +26,13 @@ macro_rules! select {
 
 pub(super) const ALL: Query = Query::both("nodes.all", select!("ORDER BY node_id"));
 pub(super) const SINCE: Query = Query::both("nodes.since", select!("WHERE rev > $1 ORDER BY node_id"));
+/// Those of a list.
+pub(super) const OF_LIST: Query = Query::each(
+    "nodes.of_list",
+    // Lists are JSON on SQLite and arrays on PostgreSQL.
+    select!("WHERE node_id IN (SELECT value FROM json_each($1))"),
+    select!("WHERE node_id = ANY($1)"),
+);
 /// Those of a list that have been renewed after all.
 pub(super) const RENEWED: Query = Query::each(
     "nodes.renewed",

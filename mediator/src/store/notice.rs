@@ -95,7 +95,7 @@ impl Store {
     pub async fn listen(&self) -> Result<Option<Listener>, StoreError> {
         let Engine::Postgres(pools) = &self.engine else { return Ok(None) };
         let failed = |error| pools.error("listen", error);
-        let mut line = PgListener::connect_with(&pools.others).await.map_err(failed)?;
+        let mut line = PgListener::connect_with(&pools.line).await.map_err(failed)?;
         line.listen(CHANNEL).await.map_err(failed)?;
         Ok(Some(Listener { line, origin: self.origin.to_string(), pools: pools.clone() }))
     }

@@ -26,7 +26,12 @@ const STATEMENTS: usize = 256;
 pub(super) struct Pools {
     pub(super) writer: Link<Postgres>,
     pub(super) others: PgPool,
+    /// The line to other mediators. Only one that serves has it open, and under a name of its own.
+    pub(super) line: PgPool,
 }
+
+/// What the server calls the session of a mediator that serves.
+pub(super) const SERVING: &str = "mediator serving";
 
 pub(super) async fn open(url: &str) -> Result<Pools, StoreError> {
     let options = PgConnectOptions::from_str(url).map_err(|error| StoreError::Config {
@@ -47,13 +52,17 @@ pub(super) async fn open(url: &str) -> Result<Pools, StoreError> {
     let writer = Link::new(options.clone(), verdict);
     // A pool would try again and again for as long as it may; this says at once what is wrong.
     writer.take("open").await?.give_back();
+    let line = PgPoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(PATIENCE)
+        .connect_lazy_with(options.clone().application_name(SERVING));
     let others = PgPoolOptions::new()
         .max_connections(OTHERS)
         .acquire_timeout(PATIENCE)
         .connect_with(options)
         .await
         .map_err(|source| StoreError::of("open", source, verdict))?;
-    Ok(Pools { writer, others })
+    Ok(Pools { writer, others, line })
 }
 
 impl Pools {

@@ -4,7 +4,7 @@
 //! commit a sync, which is why the writer commits in groups.
 
 use std::{
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -74,6 +74,12 @@ pub(super) async fn open(path: &str) -> Result<Pools, StoreError> {
         .map_err(|source| StoreError::of("open", source, verdict))?;
     let file = identity(&path);
     Ok(Pools { writer, read, path, file })
+}
+
+/// It holds permits and the hashes of tokens.
+pub(super) fn keep_private(file: &Path) -> Result<(), StoreError> {
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600))
+        .map_err(|error| StoreError::of("backup.mode", sqlx::Error::Io(error), verdict))
 }
 
 impl Pools {

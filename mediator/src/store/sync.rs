@@ -67,6 +67,7 @@ pub(super) async fn sync(conn: &mut Conn, row: &FleetRow, times: Times, fleet: &
     } else if fleet.rev < row.rev {
         changed(conn, fleet).await?;
     }
+    mended(conn, times.now, fleet).await?;
     (fleet.rev, fleet.next_place, fleet.reaped_at) = (row.rev, row.next_place, row.reaped_at);
     fleet.reservation.clone_from(&row.reservation);
     if conn.is_postgres() {
@@ -140,6 +141,30 @@ async fn changed(conn: &mut Conn, fleet: &mut Fleet) -> Result<(), StoreError> {
     .await?;
     unknown.resolve(conn, fleet).await?;
     load_waiting(conn, fleet, fleet.rev).await
+}
+
+/// Rows that could not be read may have been mended by hand, which raises no rev. A mended node counts as silent until
+/// its next advert, which opens it to the line like any other that comes back.
+async fn mended(conn: &mut Conn, now: Timestamp, fleet: &mut Fleet) -> Result<(), StoreError> {
+    let bad: Vec<NodeId> = fleet.unreadable().cloned().collect();
+    if bad.is_empty() {
+        return Ok(());
+    }
+    let mut gone: BTreeSet<&NodeId> = bad.iter().collect();
+    conn.each(&node::OF_LIST, &[node::ids(&bad)], |row| {
+        gone.retain(|id| row.text("node_id").ok() != Some(id.as_str()));
+        // What is still bad was told when it was found.
+        if let Ok(mut node) = node::read(&row) {
+            tracing::info!(node = %node.id, "a stored row can be read again");
+            node.expires_at = node.expires_at.min(now);
+            fleet.load_node(node);
+        }
+    })
+    .await?;
+    for id in gone {
+        fleet.forget_unreadable(id);
+    }
+    Ok(())
 }
 
 /// What looks expired is read again: another mediator may have renewed it without raising any rev.

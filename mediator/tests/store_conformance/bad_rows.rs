@@ -55,6 +55,7 @@ async fn an_unreadable_node_is_nobodys(bed: Bed) {
     fleet.load_node(node("n"));
     write_all(&bed, &mut fleet).await;
     let mut known = bed.fresh_fleet().await;
+    let served = known.clone();
     bed.sql("UPDATE nodes SET instance = 'not an id', rev = 9").await;
     bed.sql("UPDATE fleet SET rev = 9").await;
     let mut tx = bed.store.begin_fleet().await.unwrap();
@@ -90,6 +91,25 @@ async fn an_unreadable_node_is_nobodys(bed: Bed) {
     // Mended, it is its owner's again.
     bed.sql("UPDATE nodes SET instance = 'i1'").await;
     assert_eq!(bed.fresh_fleet().await.nodes().count(), 1);
+    // Also in a mediator that goes on serving; there it counts as silent until it adverts.
+    let mut served = served;
+    bed.sql("UPDATE nodes SET instance = 'not an id', rev = 10").await;
+    bed.sql("UPDATE fleet SET rev = 10").await;
+    for (mend, readable) in [("SELECT 1", 0), ("UPDATE nodes SET instance = 'i1'", 1)] {
+        bed.sql(mend).await;
+        let mut tx = bed.store.begin_fleet().await.unwrap();
+        tx.sync(&mut served).await.unwrap();
+        assert_eq!(served.nodes().count(), readable, "{mend}");
+        assert!(served.live(tx.now()).next().is_none());
+    }
+    bed.sql("UPDATE nodes SET instance = 'not an id', rev = 11").await;
+    bed.sql("UPDATE fleet SET rev = 11").await;
+    for (mend, unreadable) in [("SELECT 1", 1), ("DELETE FROM nodes", 0)] {
+        bed.sql(mend).await;
+        let mut tx = bed.store.begin_fleet().await.unwrap();
+        tx.sync(&mut served).await.unwrap();
+        assert_eq!(served.unreadable().count(), unreadable, "{mend}");
+    }
 }
 
 async fn bad_runs(bed: Bed) {

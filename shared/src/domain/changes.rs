@@ -82,8 +82,8 @@ pub enum Refusal {
     ForeignNode(NodeId),
     /// The node's stored row cannot be read, so nobody can tell who may speak for it.
     #[error(
-        "the stored row of node {0} cannot be read; the mediator's log names the column: mend the row, or delete it, \
-         and start the mediator again"
+        "the stored row of node {0} cannot be read; the mediator's log names the column: mend the row, or delete \
+         it"
     )]
     Unreadable(NodeId),
     /// Another instance or stream speaks for the node.

@@ -133,6 +133,16 @@ impl Fleet {
         self.unreadable.insert(id);
     }
 
+    /// Nodes whose stored row could not be read.
+    pub fn unreadable(&self) -> impl Iterator<Item = &NodeId> {
+        self.unreadable.iter()
+    }
+
+    /// The row that could not be read is gone: whoever adverts this node next owns it. For loading only.
+    pub fn forget_unreadable(&mut self, id: &NodeId) {
+        self.unreadable.remove(id);
+    }
+
     /// Stores or deletes a lease row as it was read; nothing is noted. For loading only.
     pub fn load_lease(&mut self, node: &NodeId, lease: Option<Lease>) {
         match lease {

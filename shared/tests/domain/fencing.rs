@@ -257,3 +257,35 @@ fn a_nodes_rev_rises_with_grants_releases_and_drains_and_not_with_renewals() {
     world.cancel("r").unwrap();
     assert!(rises(&world), "release");
 }
+
+#[test]
+fn what_a_stopping_mediator_promised_is_not_taken_back() {
+    let grace = shared::Duration::from_secs(300);
+    let mut world = World::with(&["n"]);
+    world.submit("r", TWO);
+    world.claim("n").unwrap();
+    let rev = world.fleet.rev;
+    world.settings.restart_grace = Some(grace);
+    world.agent("n").running = vec![(crate::world::run_id("r"), 0, 1)];
+    world.advert("n").unwrap();
+    assert!(world.fleet.rev > rev, "other mediators must learn of it");
+    let until = world.now + grace;
+    world.settings.restart_grace = None;
+    let promised = |world: &World| {
+        let id = node_id("n");
+        (world.fleet.node(&id).unwrap().expires_at, world.fleet.lease(&id).unwrap().not_after)
+    };
+    assert_eq!(promised(&world), (until, until));
+    // Neither by the start of the next mediator, nor by an advert that it answers.
+    world.fleet.reaped_at = Some(world.now);
+    world.wait(100);
+    world.apply(&shared::domain::Rescan::Startup).unwrap();
+    assert_eq!(promised(&world), (until, until));
+    world.advert("n").unwrap();
+    assert_eq!(promised(&world), (until, until));
+    // Once the normal horizon reaches further, it counts again.
+    world.wait(190);
+    world.advert("n").unwrap();
+    let normal = world.now + world.settings.horizon();
+    assert_eq!(promised(&world), (normal, normal));
+}

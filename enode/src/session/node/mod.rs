@@ -269,6 +269,12 @@ impl Node {
     pub fn receive(&self, step: WorkStep) {
         let mut inner = self.lock();
         let (run, seq, attempt) = (step.key.run.clone(), step.key.seq, step.key.attempt);
+        if inner.core.is_lapsed(clock::boot_time()) {
+            tracing::info!(node = %self.id, run_id = %run, seq, attempt, "a step waits until an advert is accepted again");
+            // Its answer has the step sent again.
+            self.advert_now.notify_one();
+            return;
+        }
         match inner.core.receive(&step.key, step.nonce, step.rev) {
             Received::Ignore(why) => {
                 tracing::info!(node = %self.id, run_id = %run, seq, attempt, why, "a step is not started");

@@ -1,0 +1,73 @@
+//! `backup` and `recover`: on the mediator's own host.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::{
+    admin::store,
+    exit::{Exit, Failure, Outcome, causes},
+    output::{Format, Io},
+    settings::Settings,
+};
+use crate::{clock::Clock, config::ByteSize, service, state};
+
+#[derive(Serialize)]
+struct Copied {
+    database: bool,
+    files: u64,
+    bytes: u64,
+}
+
+pub(crate) async fn backup(io: &mut Io, format: Format, to: &Path, settings: Settings<false>) -> Outcome {
+    let (config, _) = settings.load()?;
+    let store = store(io, &config, &Clock::system(), false).await?;
+    let failed = |text: String| Failure::refused(format!("cannot make a backup: {text}"));
+    state::belongs_together(&store, &config.records_dir).await.map_err(|e| failed(format!("{e:#}")))?;
+    state::empty_copy(&config.records_dir, to).map_err(|e| failed(format!("{e:#}")))?;
+    let copied = service::backup::backup(&store, &config.records_dir, to).await;
+    let copied = copied
+        .map_err(|e| failed(causes(&e)).advise(format!("What is in {} is not a backup; remove it.", to.display())))?;
+    let shown = Copied { database: copied.database, files: copied.files.files, bytes: copied.files.bytes };
+    match format {
+        Format::Json => io.json(&shown)?,
+        Format::Jsonl => io.json_line(&shown)?,
+        Format::Table => io.line(format_args!(
+            "{}{} files of Runs, {}",
+            if shown.database { "the database, " } else { "" },
+            shown.files,
+            ByteSize(shown.bytes)
+        ))?,
+    }
+    if !copied.database {
+        io.note("The database is not in it: dump it with pg_dump, before this.");
+    }
+    Ok(Exit::Ok)
+}
+
+#[derive(Serialize)]
+struct Recovered {
+    leases: u64,
+    apart: u64,
+}
+
+pub(crate) async fn recover(io: &mut Io, format: Format, settings: Settings<false>) -> Outcome {
+    let (config, _) = settings.load()?;
+    // Nobody may begin to serve while this goes on.
+    let failed = |text: String| Failure::refused(format!("cannot recover: {text}"));
+    let _state = state::claim(&config.state_dir).map_err(|e| failed(format!("{e:#}")))?;
+    let store = store(io, &config, &Clock::system(), false).await?;
+    state::belongs_together(&store, &config.records_dir).await.map_err(|e| failed(format!("{e:#}")))?;
+    let done = service::backup::recover(&store, &config.records_dir).await;
+    let done = done.map_err(|e| failed(causes(&e)))?;
+    let shown = Recovered { leases: done.leases, apart: done.apart };
+    match format {
+        Format::Json => io.json(&shown)?,
+        Format::Jsonl => io.json_line(&shown)?,
+        Format::Table => io.line(format_args!(
+            "{} leases ended; files of {} Runs that the database does not know put apart",
+            shown.leases, shown.apart
+        ))?,
+    }
+    Ok(Exit::Ok)
+}

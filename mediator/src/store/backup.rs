@@ -1,0 +1,66 @@
+//! A copy of an embedded database while it is in use, and what must be done to one that was restored.
+
+use std::path::Path;
+
+use super::{
+    Engine, Store,
+    error::StoreError,
+    sql::{Query, Value},
+};
+
+const COPY: Query = Query::both("backup.copy", "VACUUM INTO $1");
+const SERVING: Query = Query::each(
+    "recover.serving",
+    // An embedded database has the lock of its state directory for this.
+    "SELECT 0 AS n",
+    "SELECT count(*) AS n FROM pg_catalog.pg_stat_activity WHERE datname = current_database() \
+     AND application_name = 'mediator serving'",
+);
+/// Never again: not even the rule for a mediator that was away revives a lease that had run out before.
+const END_LEASES: Query = Query::both("recover.leases", "UPDATE leases SET not_after = 0");
+/// Whoever has cached a node or a lease must read it again.
+const RAISE: Query = Query::both("recover.rev", "UPDATE fleet SET rev = rev + 1");
+const RAISE_NODES: Query =
+    Query::both("recover.nodes", "UPDATE nodes SET rev = (SELECT rev FROM fleet WHERE one = 1), expires_at = 0");
+const COMMIT: Query = Query::both("recover.commit", "COMMIT");
+
+impl Store {
+    /// Writes a copy of an embedded database, as of one moment, to a file that is not there yet. False: it is not an
+    /// embedded one.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn copy_to(&self, file: &Path) -> Result<bool, StoreError> {
+        if !matches!(self.engine, Engine::Sqlite(_)) {
+            return Ok(false);
+        }
+        let mut conn = self.engine.writer(COPY.name).await?;
+        conn.execute(&COPY, &[Value::text(file.display().to_string())]).await?;
+        conn.give_back();
+        super::sqlite::keep_private(file)?;
+        Ok(true)
+    }
+
+    /// How many mediators serve on this database, as far as it can tell.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn serving(&self) -> Result<i64, StoreError> {
+        let row = self.engine.read(SERVING.name).await?.one(&SERVING, &[]).await?;
+        row.map_or(Ok(0), |row| row.int("n").map_err(|bad| bad.of("fleet", 1)))
+    }
+
+    /// Ends every lease and every advert, so that what agents did since the copy was made counts for nothing. The
+    /// reaper deals with the Runs. Returns how many leases there were.
+    ///
+    /// # Errors
+    /// [`StoreError`]: all of it was done, or nothing.
+    pub async fn end_leases(&self) -> Result<u64, StoreError> {
+        let mut tx = self.engine.begin_fleet().await?;
+        tx.execute(&RAISE, &[]).await?;
+        tx.execute(&RAISE_NODES, &[]).await?;
+        let ended = tx.execute(&END_LEASES, &[]).await?;
+        tx.commit(&COMMIT).await?;
+        Ok(ended)
+    }
+}
