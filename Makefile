@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PG_BIN := $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin)))
 
-.PHONY: help demo test check bench fmt postgres nextest mutants
+.PHONY: help demo test check bench fmt postgres faketime nextest mutants units
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -13,7 +13,7 @@ demo: ## a mediator, three agents and real work on this machine; ends by itself
 	cargo build --locked --workspace --bins
 	cargo run --locked --quiet -p tests --bin demo
 
-test: postgres nextest ## everything that is not a long soak, on SQLite and PostgreSQL
+test: postgres faketime nextest ## everything that is not a long soak, on SQLite and PostgreSQL
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo build --locked --workspace --all-targets
@@ -23,8 +23,16 @@ bench: ## real Runs per second beside bare process starts (release build)
 	cargo build --locked --release --workspace --bins
 	cargo run --locked --release --quiet -p tests --bin bench
 
-mutants: postgres nextest ## break each guard once and see its tests fail
+mutants: postgres faketime nextest ## break each guard once and see its tests fail
 	cargo run --locked --quiet -p tests --bin with-postgres -- tests/mutants/run
+
+units: ## start the systemd units of deploy/ under a real systemd, in namespaces; needs root
+	@if [ ! -x /lib/systemd/systemd ] || [ ! -x /usr/bin/dbus-daemon ]; then \
+	  echo "systemd is missing: installing Debian's packages systemd and dbus"; \
+	  apt-get update -qq && apt-get install -y -qq systemd dbus; \
+	fi
+	cargo build --locked --workspace --bins
+	tests/units/run
 
 fmt: ## format
 	cargo fmt --all
@@ -34,6 +42,13 @@ postgres:
 	  echo "PostgreSQL is missing: installing Debian's package postgresql"; \
 	  if [ "$$(id -u)" != 0 ]; then SUDO=sudo; fi; \
 	  $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq postgresql; \
+	fi
+
+faketime:
+	@if ! ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1; then \
+	  echo "libfaketime is missing: installing Debian's package faketime"; \
+	  if [ "$$(id -u)" != 0 ]; then SUDO=sudo; fi; \
+	  $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq faketime; \
 	fi
 
 nextest:

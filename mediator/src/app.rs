@@ -1,13 +1,14 @@
 //! Wiring: what is started in which order, and stopped in which. The only place that spawns.
 //!
-//! Start: store, files, first admin token, writer, the outage rule and the Startup scan, then the reaper, the
-//! sweep and the sealer, and the listener last: nobody is served by half a mediator.
+//! Start: certificate and address, so that what is wrong with them is told before anything is made; then store,
+//! files, first admin token, writer, the outage rule and the Startup scan, then the reaper, the sweep and the
+//! sealer, and listening last: nobody is served by half a mediator.
 //! Stop: the agents are heard once more and given time, the listener stops taking calls and streams end, the
 //! periodic tasks end, and the writer last, when nobody can call it any more. Leases last for what their agents
 //! were promised.
 //! A part that ends by itself ends the mediator: half of one serves nobody, and a supervisor starts it again.
 
-use std::{io::IsTerminal, sync::Arc};
+use std::{io::IsTerminal, net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, bail};
 use shared::{
@@ -15,7 +16,7 @@ use shared::{
     domain::{Reap, Rescan},
 };
 use tokio::{
-    net::TcpListener,
+    net::TcpSocket,
     signal::unix::{SignalKind, signal},
     sync::{Notify, watch},
     task::JoinSet,
@@ -41,6 +42,18 @@ use crate::{
 /// How long open calls may take to end at shutdown.
 const DRAIN_CALLS: std::time::Duration = std::time::Duration::from_secs(5);
 
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1_024;
+
+/// Takes the address; nobody can connect to it yet.
+fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // What an earlier life left in TIME_WAIT is no reason not to start.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
 /// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
@@ -48,6 +61,10 @@ const DRAIN_CALLS: std::time::Duration = std::time::Duration::from_secs(5);
 pub async fn serve(config: Config) -> anyhow::Result<()> {
     let metrics = metrics::install().context("cannot set up metrics")?;
     let clock = Clock::system();
+    // What can be wrong with the configuration is found before anything is made.
+    let tls = config.tls.as_ref().map(|files| tls::server_config(&files.cert, &files.key)).transpose()?;
+    let cannot_listen = || format!("cannot listen on {}; choose another address with --listen", config.listen);
+    let socket = bind(config.listen).with_context(cannot_listen)?;
     let _state = state::claim(&config.state_dir)?;
     let store = Store::open(&config.database, clock.clone())
         .await
@@ -63,10 +80,6 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     let place = record::Place { dir: &config.records_dir, owner: &owner, shared: store.is_shared() };
     let records = RecordStore::at(place, limits)?;
     auth::admin_token(&store, &clock, &config.state_dir).await?;
-    let tls = config.tls.as_ref().map(|files| tls::server_config(&files.cert, &files.key)).transpose()?;
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}; choose another address with --listen", config.listen))?;
 
     let (stop, mut parts) = (CancellationToken::new(), JoinSet::new());
     let (hub, wake_sealer) = (Hub::default(), Arc::new(Notify::new()));
@@ -102,6 +115,8 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     let routes = grpc::routes(&services, Pages { services: services.clone(), metrics }, &health, message_bytes)?;
     drop(services);
     tracing::info!(listen = %config.listen, tls = tls.is_some(), state_dir = %config.state_dir.display(), "serving");
+    // Only now: whoever called earlier was refused at once, rather than kept waiting.
+    let listener = socket.listen(BACKLOG).with_context(cannot_listen)?;
     let incoming = tls::incoming(listener, tls);
     let serving = grpc::serve(routes, Auth::new(store, clock), incoming, stop.clone());
     tokio::pin!(serving);

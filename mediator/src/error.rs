@@ -104,6 +104,7 @@ pub enum Kind {
     Superseded,
     Stale,
     RunExists,
+    NotAsked,
     NotFound,
     TooLarge,
     Checksum,
@@ -113,7 +114,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Invalid,
         Self::Unauthenticated,
         Self::WrongRole,
@@ -121,6 +122,7 @@ impl Kind {
         Self::Superseded,
         Self::Stale,
         Self::RunExists,
+        Self::NotAsked,
         Self::NotFound,
         Self::TooLarge,
         Self::Checksum,
@@ -139,6 +141,7 @@ impl Kind {
             Self::Superseded => "SUPERSEDED",
             Self::Stale => "STALE",
             Self::RunExists => "RUN_EXISTS",
+            Self::NotAsked => "NOT_ASKED",
             Self::NotFound => "NOT_FOUND",
             Self::TooLarge => "TOO_LARGE",
             Self::Checksum => "CHECKSUM",
@@ -160,6 +163,9 @@ impl Error {
                 Refusal::Superseded { .. } => Kind::Superseded,
                 Refusal::Stale(_) => Kind::Stale,
                 Refusal::RunExists(_) => Kind::RunExists,
+                Refusal::NotAsked(_) => Kind::NotAsked,
+                Refusal::NotAnAnswerer => Kind::WrongRole,
+                Refusal::BadAnswer(_) => Kind::Invalid,
                 Refusal::NotFound(_) => Kind::NotFound,
             },
             Self::Contract(_) | Self::Invalid(_) => Kind::Invalid,

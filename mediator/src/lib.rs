@@ -14,6 +14,7 @@ pub mod grpc;
 pub mod http;
 pub mod metrics;
 pub mod record;
+pub mod schema;
 pub mod service;
 pub mod state;
 pub mod store;

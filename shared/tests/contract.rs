@@ -144,9 +144,9 @@ fn what_yaml_takes_for_something_else_is_not_guessed() {
              6:9: run_id: run id \"a/b\" must have 1 to 128 characters of a-z, A-Z, 0-9, '.', '_', '-' and start with a letter or digit"),
         (steps("- {id: a b, uses: 'b[x]', run: make, timeout: 10, needs: a}"), "3:8: steps[0].id: step id \"a b\" must have 1 to 128 characters of a-z, A-Z, 0-9, '.', '_', '-' and start with a letter or digit\n\
              3:19: steps[0].uses: role \"b[x]\" must have 1 to 128 characters of a-z, A-Z, 0-9, '.', '_', '-' and start with a letter or digit\n\
-             3:32: steps[0].run: must be a list, but make is text\n\
+             3:32: steps[0].run: must be a list, but make is text; write [make]\n\
              3:47: steps[0].timeout: \"10\" is not a duration: write a number with its unit, such as 250ms, 10s, 5m, 2h or 1h30m\n\
-             3:58: steps[0].needs: must be a list, but a is text"),
+             3:58: steps[0].needs: must be a list, but a is text; write [a]"),
     ]);
     // Whole numbers are spelled as they are meant, and `y` is a letter.
     let contract = parse(steps("- {id: y, uses: b, run: [sleep, 5, -1, n, '1.10']}").as_bytes()).unwrap();
@@ -177,9 +177,9 @@ fn roles_are_checked() {
         (
             steps("- {id: a, uses: 'b[2]', run: [x], release: [k]}\n- {id: c, run: [x]}\n- {id: d, uses: q, run: [x]}"),
             "3:17: steps[0].uses: role b has 2 node(s), b[0] to b[1]\n\
-             3:45: steps[0].release[0]: there is no role k; `requires` has b, j\n\
+             3:45: steps[0].release[0]: there is no role k; known here: b, j\n\
              4:3: steps[1]: `uses` is missing; name the role whose node runs step c\n\
-             5:17: steps[2].uses: there is no role q; `requires` has b, j",
+             5:17: steps[2].uses: there is no role q; known here: b, j",
         ),
         (
             format!("requires:\n{}steps: [{{id: a, uses: r0, run: [x]}}]", (0..65).map(|i| format!("- {{as: r{i}, capability: c}}\n")).collect::<String>()),
@@ -192,13 +192,12 @@ fn roles_are_checked() {
 fn a_step_does_exactly_one_thing() {
     refused(&[(
         steps(
-            "- {id: a, uses: b}\n- {id: c, uses: b, run: []}\n- {id: d, uses: b, run: ['', x]}\n- {id: e, uses: b, run: [x], ask: {}}\n- {id: f, uses: b, run: [x], timeout: 0s}\n- {id: f, uses: b, run: [\"a\\0b\"], max_attempts: 0}",
+            "- {id: a, uses: b}\n- {id: c, uses: b, run: []}\n- {id: d, uses: b, run: ['', x]}\n- {id: e, uses: b, run: [x], ask: {question: x}}\n- {id: f, uses: b, run: [x], timeout: 0s}\n- {id: f, uses: b, run: [\"a\\0b\"], max_attempts: 0}",
         ),
         "3:3: steps[0]: a step does one thing; write `run: [PROGRAM, ARGUMENT, ...]`\n\
              4:25: steps[1].run: names no program; write `run: [PROGRAM, ARGUMENT, ...]`\n\
              5:25: steps[2].run: the program's name is empty\n\
              6:3: steps[3]: a step does exactly one thing, but this one has run and ask\n\
-             6:35: steps[3].ask: `ask` is not supported yet\n\
              7:39: steps[4].timeout: must be longer than nothing; leave it out for no limit\n\
              8:8: steps[5].id: step f is there twice, first as steps[4]\n\
              8:26: steps[5].run[0]: holds a NUL byte, which no program can be given\n\
@@ -345,31 +344,123 @@ fn names_of_environments_and_dollars_are_checked() {
 }
 
 #[test]
-fn what_is_not_supported_yet_is_refused_and_never_ignored() {
+fn what_to_do_about_losses_drains_and_missing_nodes_is_a_word() {
+    refused(&[(
+        keys("on_lost: {retry: -1}\non_drain: later\nwhen_unmatched: wait"),
+        "3:18: on_lost.retry: -1 is out of range\n\
+             4:11: on_drain: \"later\" is not known here; write close or requeue\n\
+             5:17: when_unmatched: \"wait\" is not known here; write reject or queue",
+    )]);
+    accepted(&[
+        keys("on_lost: {retry: 0}\non_drain: close\nwhen_unmatched: reject"),
+        keys("on_lost: {retry: 3}\non_drain: requeue\nwhen_unmatched: queue"),
+        "requires: [{as: b, capability: c, apart: true}]\nsteps: [{id: a, uses: b, run: [x]}]".to_owned(),
+    ]);
+}
+
+#[test]
+fn a_loop_leads_back_to_a_range_that_is_over_when_its_last_step_ends() {
     refused(&[
         (
-            keys("on_lost: {retry: 1}\non_drain: requeue\nwhen_unmatched: queue"),
-            "3:18: on_lost.retry: `on_lost.retry` above 0 is not supported yet\n\
-             4:11: on_drain: `on_drain: requeue` is not supported yet\n\
-             5:17: when_unmatched: `when_unmatched: queue` is not supported yet",
+            steps(
+                "- {id: a, uses: b, run: [x], loop: {back_to: c, max: 0, until: {}}}\n- {id: c, uses: b, run: [x], needs: [], loop: {back_to: a, max: 2, until: {produced: [f]}}}\n- {id: d, uses: b, run: [x], loop: {back_to: z, max: 2}}",
+            ),
+            "3:46: steps[0].loop.back_to: step c comes after a; a loop leads back\n\
+             3:54: steps[0].loop.max: must be 1 to 1000, but is 0\n\
+             3:64: steps[0].loop.until: says nothing; write exit_code or produced\n\
+             4:57: steps[1].loop.back_to: step c does not wait for a, so that a pass would not end with c\n\
+             4:57: steps[1].loop.back_to: step a is in the range and can still run when c ends; let c need it, or move it out\n\
+             4:75: steps[1].loop.until: \"f\" is not in this step's `out`\n\
+             5:46: steps[2].loop.back_to: there is no step z",
+        ),
+        (
+            "requires: [{as: b, capability: c}, {as: k, capability: c}]\nsteps:\n- {id: a, uses: b, run: [x]}\n- {id: s, uses: k, run: [x], release: [k]}\n- {id: c, uses: b, run: [x], loop: {back_to: a, max: 2}}\n- {id: d, uses: b, run: [x], loop: {back_to: s, max: 2}}".to_owned(),
+            "4:40: steps[1].release[0]: role k would be gone in the next pass of the loop of step c; release it behind the range\n\
+             4:40: steps[1].release[0]: role k would be gone in the next pass of the loop of step d; release it behind the range\n\
+             6:46: steps[3].loop.back_to: its range begins inside that of step c and ends behind it; put one inside the other",
+        ),
+    ]);
+    accepted(&[
+        steps("- {id: a, uses: b, run: [x], loop: {back_to: a, max: 3, until: {exit_code: 0}}}"),
+        // Two branches of one fork never both run, so that one may lie in the range of the other.
+        steps(
+            "- {id: t, uses: b, run: [x]}\n- {id: j, uses: b, run: [x], out: [v], dispatch: {from: v#/o, to: [s, r]}}\n- {id: s, uses: b, run: [x], needs: [j]}\n- {id: r, uses: b, run: [x], needs: [j], loop: {back_to: t, max: 2}}",
+        ),
+    ]);
+}
+
+#[test]
+fn an_acquired_role_is_there_only_from_then_on() {
+    refused(&[
+        (
+            steps(
+                "- {id: a, uses: k, run: [x]}\n- {id: g, acquire: {as: k, capability: board}}\n- {id: c, uses: 'k[1]', run: [x]}\n- {id: d, uses: k, run: [x], needs: [a]}\n- {id: h, acquire: {as: b, capability: x, count: 0}}",
+            ),
+            "3:17: steps[0].uses: role k is there only when step g has acquired it; let a need it\n\
+             5:17: steps[2].uses: role k has 1 node(s), k[0] to k[0]\n\
+             6:17: steps[3].uses: role k is there only when step g has acquired it; let d need it\n\
+             7:25: steps[4].acquire.as: role b is there twice; roles are told apart by their names\n\
+             7:50: steps[4].acquire.count: must be 1 to 1000, but is 0",
         ),
         (
             steps(
-                "- {id: a, uses: b, run: [x], loop: {back_to: a}, max_attempts: 2, keep: true}\n- {id: c, agent: {prompt: x}}\n- {id: d, acquire: {}}\n- {id: e, ask: {}}",
+                "- {id: g, uses: b, acquire: {as: k, capability: board, apart: true}, out: [f], keep: true}\n- {id: h, acquire: {as: l, capability: x}, dispatch: {from: v#/o, to: [i, j]}}\n- {id: i, uses: b, run: [x], needs: [h]}\n- {id: j, uses: b, run: [x], needs: [h]}",
             ),
-            "3:36: steps[0].loop: `loop` is not supported yet\n\
-             3:64: steps[0].max_attempts: `max_attempts` above 1 is not supported yet\n\
-             3:73: steps[0].keep: `keep: true` is not supported yet\n\
-             4:18: steps[1].agent: `agent` is not supported yet\n\
-             5:20: steps[2].acquire: `acquire` is not supported yet\n\
-             6:16: steps[3].ask: `ask` is not supported yet",
-        ),
-        (
-            "requires: [{as: b, capability: c, apart: true}]\nsteps: [{id: a, uses: b, run: [x]}]".to_owned(),
-            "1:42: requires[0].apart: `apart: true` is not supported yet",
+            "3:17: steps[0].uses: an acquire is the mediator's own doing and runs no program; leave `uses` out\n\
+             3:56: steps[0].acquire.apart: unknown key; known here: as, capability, count, attrs, wait\n\
+             3:75: steps[0].out: an acquire is the mediator's own doing and runs no program; its `outcome` can be dispatched on\n\
+             3:86: steps[0].keep: an acquired node is given back when the Run starts over; nothing can be kept of it\n\
+             4:61: steps[1].dispatch.from: an acquire leaves no file; write `from: outcome`\n\
+             4:71: steps[1].dispatch.to: \"i\" is no outcome of an acquire; write `to: {acquired: STEP, unavailable: STEP, deadlock: STEP}`",
         ),
     ]);
-    accepted(&[keys("on_lost: {retry: 0}\non_drain: close\nwhen_unmatched: reject")]);
+    accepted(&[steps(
+        "- {id: g, acquire: {as: k, capability: board, wait: false}, dispatch: {from: outcome, to: {acquired: i, unavailable: j, deadlock: j}}}\n- {id: i, uses: k, run: [x], needs: [g], release: [k]}\n- {id: j, uses: b, run: [x], needs: [g]}",
+    )]);
+}
+
+#[test]
+fn asks_and_agents_say_what_they_want_and_answer_in_a_file() {
+    refused(&[
+        (
+            steps(
+                "- {id: q, ask: {question: ' ', answerers: ['a b'], form: 7}}\n- {id: a, uses: b, agent: {prompt: $NOPE, max_turns: 0}}\n- {id: c, agent: {}}",
+            ),
+            "3:44: steps[0].ask.answerers[0]: principal \"a b\" must have 1 to 128 characters of a-z, A-Z, 0-9, '.', '_', '-' and start with a letter or digit\n\
+             3:58: steps[0].ask.form: must be a JSON Schema, which is a map, but 7 is YAML for a number\n\
+             5:18: steps[2].agent: `prompt` is missing",
+        ),
+        (
+            steps(
+                "- {id: q, ask: {question: ' '}, loop: {back_to: q, max: 2}}\n- {id: a, uses: b, agent: {prompt: $NOPE, max_turns: 0}}\n- {id: c, agent: {prompt: x}}",
+            ),
+            "3:27: steps[0].ask.question: is empty\n\
+             3:39: steps[0].loop: an ask waits for a person and runs no program; put the loop on a `run` or `agent` step\n\
+             4:36: steps[1].agent.prompt: $NOPE is not known here; set it in `env`, or write $$NOPE to pass a dollar on to the program\n\
+             4:54: steps[1].agent.max_turns: 0 turns would do nothing; leave it out for no limit\n\
+             5:3: steps[2]: `uses` is missing; name the role whose node runs step c",
+        ),
+    ]);
+    accepted(&[steps(
+        "- {id: q, ask: {question: ship?, form: {type: object, properties: {n: {minimum: 0.5}}}}, dispatch: {from: 'answer.json#/go', to: {'yes': a, 'no': c}}}\n- {id: a, uses: b, needs: [q], agent: {prompt: do $STEP_ID}, in: {from: [answer.json]}}\n- {id: c, uses: b, needs: [q], run: [x]}",
+    )]);
+}
+
+#[test]
+fn what_is_kept_can_be_kept() {
+    refused(&[(
+        steps(
+            "- {id: a, uses: b, run: [x]}\n- {id: c, uses: b, run: [x], keep: true}\n- {id: d, uses: b, run: [x], needs: [], keep: true, loop: {back_to: d, max: 2}}\n- {id: e, uses: b, run: [x], needs: [], keep: true, release: [b]}\n- {id: f, uses: b, run: [x], max_attempts: 101}",
+        ),
+        "4:36: steps[1].keep: step c needs a, which is not kept; keep it, too\n\
+             5:47: steps[2].keep: it is in the range of the loop of step d, whose passes start over\n\
+             6:47: steps[3].keep: a step with `release` is repeated, because its roles are leased again\n\
+             6:63: steps[3].release[0]: step a uses role b and can still run when e ends; release it in a step that needs a\n\
+             6:63: steps[3].release[0]: step c uses role b and can still run when e ends; release it in a step that needs c\n\
+             6:63: steps[3].release[0]: step d uses role b and can still run when e ends; release it in a step that needs d\n\
+             6:63: steps[3].release[0]: step f uses role b and can still run when e ends; release it in a step that needs f\n\
+             7:44: steps[4].max_attempts: must be 1 to 100, but is 101",
+    )]);
 }
 
 #[test]

@@ -3,9 +3,11 @@
 mod access;
 mod backup;
 mod bad_input;
+mod clocks;
 mod closing;
 mod drain;
 mod failover;
+mod first_steps;
 mod gate;
 mod gc;
 mod lost;

@@ -26,6 +26,8 @@ pub struct AgentOptions<'a> {
     pub mediator: Option<String>,
     /// Its state folder; one in its home when `None`.
     pub state_dir: Option<PathBuf>,
+    /// How far the wall clock of its machine is off, as `faketime` writes it: `+1d`.
+    pub clock: Option<&'a str>,
 }
 
 impl<'a> AgentOptions<'a> {
@@ -39,6 +41,7 @@ impl<'a> AgentOptions<'a> {
             extra: "",
             mediator: None,
             state_dir: None,
+            clock: None,
         }
     }
 }
@@ -51,6 +54,8 @@ pub struct Agent {
     pub name: String,
     /// The `HOME` it runs with: its own, or that of whoever runs the test.
     user_home: PathBuf,
+    /// What makes the wall clock of its machine wrong.
+    clock: Vec<(&'static str, String)>,
     child: Option<Child>,
 }
 
@@ -101,7 +106,8 @@ impl Agent {
         );
         std::fs::write(home.path().join(format!("{}.toml", options.name)), config).expect("write the configuration");
         let user_home = home.path().to_owned();
-        Self { home, name: options.name.to_owned(), user_home, child: None }
+        let clock = options.clock.map(crate::clock::shifted).unwrap_or_default();
+        Self { home, name: options.name.to_owned(), user_home, clock, child: None }
     }
 
     /// Starts the process (again).
@@ -168,6 +174,7 @@ impl Agent {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", &self.user_home)
+            .envs(self.clock.iter().map(|(name, value)| (name, value)))
             .envs(["CARGO_HOME", "RUSTUP_HOME"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command
     }

@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod client;
+pub mod clock;
 pub mod mediator;
 pub mod postgres;
 pub mod proxy;

@@ -50,7 +50,7 @@ impl Out {
 
     /// The error and everything below it.
     pub(super) fn error(&self, error: &anyhow::Error) {
-        self.note(format!("error: {error:#}"));
+        self.note(format!("error: {}", causes(error.as_ref())));
     }
 
     pub(super) fn completions(&self, shell: clap_complete::Shell) -> Outcome {
@@ -63,6 +63,20 @@ impl Out {
             _ => Ok(Exit::Done),
         }
     }
+}
+
+/// The error and what is behind it, without saying anything twice.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut deeper = error.source();
+    while let Some(cause) = deeper {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(&format!(": {cause_text}"));
+        }
+        deeper = cause.source();
+    }
+    text
 }
 
 /// Columns without frames.
@@ -85,4 +99,16 @@ pub(super) fn age(since: Timestamp) -> String {
 /// A span in whole seconds.
 pub(super) fn span(span: Duration) -> String {
     Duration::from_secs(span.millis() / 1_000).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_was_named_is_not_named_again() {
+        let error = anyhow::Error::from(io::Error::from_raw_os_error(2))
+            .context("a: No such file or directory (os error 2); b");
+        assert_eq!(causes(error.context("cannot").as_ref()), "cannot: a: No such file or directory (os error 2); b");
+    }
 }

@@ -42,6 +42,8 @@ calls! {
     WatchRun = "/fleet.v1.RunService/WatchRun";
     Cancel = "/fleet.v1.RunService/Cancel";
     Explain = "/fleet.v1.RunService/Explain";
+    ListAsks = "/fleet.v1.RunService/ListAsks";
+    Answer = "/fleet.v1.RunService/Answer";
     GetLog = "/fleet.v1.RunService/GetLog";
     GetRecord = "/fleet.v1.RunService/GetRecord";
     ListNodes = "/fleet.v1.FleetService/ListNodes";
@@ -94,12 +96,14 @@ impl Role {
                 matches!(self, Self::Node)
             }
             // Cancel is looked at once more: a submitter may end its own Runs only.
-            Call::Submit | Call::DryRun | Call::Cancel => matches!(self, Self::Submitter | Self::Admin),
+            // Whom a contract lets answer is looked at with the answer.
+            Call::Submit | Call::DryRun | Call::Cancel | Call::Answer => matches!(self, Self::Submitter | Self::Admin),
             // An owner who drains asks the mediator what it still sees on the machine.
             Call::GetRun | Call::ListNodes => true,
             Call::ListRuns
             | Call::WatchRun
             | Call::Explain
+            | Call::ListAsks
             | Call::GetLog
             | Call::GetRecord
             | Call::ListLeases

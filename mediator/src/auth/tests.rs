@@ -8,10 +8,10 @@ fn expected(call: Call) -> [bool; 4] {
     use Call::*;
     match call {
         Advertise | Work | Report | PutLog | PutArtifact | GetArtifact => [true, false, false, false],
-        Submit | DryRun | Cancel => [false, true, false, true],
+        Submit | DryRun | Cancel | Answer => [false, true, false, true],
         GetRun | ListNodes => [true, true, true, true],
-        ListRuns | WatchRun | Explain | GetLog | GetRecord | ListLeases | ListCapabilities | WatchFleet | NodesPage
-        | RunsPage | RunPage | LeasesPage | EventsPage | Metrics => [false, true, true, true],
+        ListRuns | WatchRun | Explain | ListAsks | GetLog | GetRecord | ListLeases | ListCapabilities | WatchFleet
+        | NodesPage | RunsPage | RunPage | LeasesPage | EventsPage | Metrics => [false, true, true, true],
     }
 }
 

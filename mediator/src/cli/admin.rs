@@ -8,7 +8,7 @@ use shared::{NodeId, Principal, Timestamp};
 use super::{
     age::{between, short},
     args::{Config as ConfigCommand, Pki, Token},
-    exit::{Exit, Failure, Outcome},
+    exit::{Exit, Failure, Outcome, causes},
     output::{Format, Io, clean},
     settings::Settings,
     table,
@@ -23,7 +23,7 @@ use crate::{
 
 pub(crate) async fn serve(settings: Settings<true>) -> Outcome {
     let (config, _) = settings.load()?;
-    let failed = |error: &anyhow::Error| Failure::refused(format!("{error:#}"));
+    let failed = |error: &anyhow::Error| Failure::refused(causes(error.as_ref()));
     crate::app::init_logging(&config).map_err(|e| failed(&e))?;
     Box::pin(crate::app::serve(config)).await.map_err(|e| failed(&e))?;
     Ok(Exit::Ok)
@@ -58,20 +58,6 @@ pub(super) async fn store(io: &mut Io, config: &Config, clock: &Clock) -> Outcom
     })?;
     io.note(format_args!("Using {}", clean(&database)));
     Ok(store)
-}
-
-/// The error and what is behind it, without saying anything twice.
-pub(super) fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut deeper = error.source();
-    while let Some(cause) = deeper {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(&format!(": {cause_text}"));
-        }
-        deeper = cause.source();
-    }
-    text
 }
 
 /// A token as `token create` prints it.

@@ -103,6 +103,14 @@ pub(crate) enum Command {
         /// The Run's id
         run: RunId,
     },
+    /// List open questions, oldest first, with how to answer them
+    #[command(after_help = Exit::HELP)]
+    Asks,
+    /// Answer an open question of a Run
+    ///
+    /// An answer that does not fit the question's form is refused, and the question stays open.
+    #[command(after_help = Exit::HELP)]
+    Answer(Answer),
     /// Follow a Run to its end, or without RUN the events of the fleet until Ctrl-C
     ///
     /// Every change is a line; with --output json or jsonl it is one JSON object a line.
@@ -211,6 +219,25 @@ pub(crate) struct Submit {
     /// Stop waiting after this long, with exit code 3; the Run goes on
     #[arg(long, value_name = "SPAN", requires = "wait")]
     pub(crate) timeout: Option<Duration>,
+}
+
+/// `answer`
+#[derive(Debug, Args)]
+pub(crate) struct Answer {
+    /// The Run's id
+    pub(crate) run: RunId,
+    /// Fields of the answer; VALUE is JSON where it reads as JSON, otherwise text
+    #[arg(value_name = "FIELD=VALUE", required_unless_present = "json", conflicts_with = "json")]
+    pub(crate) fields: Vec<String>,
+    /// The whole answer as JSON
+    #[arg(long, value_name = "JSON")]
+    pub(crate) json: Option<String>,
+    /// Which question, where the Run asks several
+    #[arg(long, value_name = "STEP")]
+    pub(crate) step: Option<StepName>,
+    /// Only if it was asked this often by then, as `asks` shows it [default: whatever is open]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) attempt: u32,
 }
 
 /// `runs`

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::{
-    admin::{causes, store},
-    exit::{Exit, Failure, Outcome},
+    admin::store,
+    exit::{Exit, Failure, Outcome, causes},
     output::{Format, Io},
     settings::Settings,
 };

@@ -5,6 +5,8 @@ use std::path::Path;
 use serde::Serialize;
 use shared::contract::{self, ContractError, MAX_BYTES};
 
+use crate::schema;
+
 use super::{
     args::Contract,
     exit::{Exit, Failure, Outcome},
@@ -45,7 +47,7 @@ fn lint(io: &mut Io, format: Format, files: &[std::path::PathBuf]) -> Outcome {
     for file in files {
         // A file that cannot be read is a finding, too: the others are still checked.
         let problems = match read(io, file) {
-            Ok(text) => contract::parse(&text).err().map(|error| findings(file, &error)).unwrap_or_default(),
+            Ok(text) => schema::read_contract(&text).err().map(|error| findings(file, &error)).unwrap_or_default(),
             Err(failure) => vec![Finding {
                 file: name(file),
                 line: None,
@@ -132,7 +134,7 @@ fn read(io: &mut Io, file: &Path) -> Outcome<Vec<u8>> {
 pub(crate) fn load(io: &mut Io, file: &Path) -> Outcome<(Vec<u8>, contract::Contract)> {
     let text = read(io, file)
         .map_err(|failure| Failure { message: format!("{}: {}", name(file), failure.message), ..failure })?;
-    match contract::parse(&text) {
+    match schema::read_contract(&text) {
         Ok(parsed) => Ok((text, parsed)),
         Err(error) => Err(Failure::refused(format!("this contract is not valid\n{}", lines(file, &error).join("\n")))
             .advise("Nothing was sent. `mediator contract example` prints one to start from.")),

@@ -78,8 +78,42 @@ impl Failure {
     }
 }
 
+/// The error and what is behind it, without saying anything twice.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut deeper = error.source();
+    while let Some(cause) = deeper {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(&format!(": {cause_text}"));
+        }
+        deeper = cause.source();
+    }
+    text
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Self::output(&error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_that_was_named_is_not_named_again() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("tls.cert nowhere: {source}; give another file")]
+        struct Named {
+            source: std::io::Error,
+        }
+        let error = Named { source: std::io::Error::from_raw_os_error(2) };
+        let error = Err::<(), _>(error).context("cannot start").unwrap_err();
+        let text = causes(error.as_ref());
+        assert_eq!(text, "cannot start: tls.cert nowhere: No such file or directory (os error 2); give another file");
     }
 }

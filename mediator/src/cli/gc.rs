@@ -4,8 +4,8 @@ use serde::Serialize;
 use shared::Duration;
 
 use super::{
-    admin::{causes, store},
-    exit::{Exit, Failure, Outcome},
+    admin::store,
+    exit::{Exit, Failure, Outcome, causes},
     output::{Format, Io},
     settings::Settings,
     table,

@@ -24,6 +24,13 @@ pub(crate) async fn logs(client: &Client, io: &mut Io, args: Logs) -> Outcome {
         return Err(Failure::refused(format!("Run {} has no step {step}", args.run))
             .advise(format!("Its steps are: {}.", names.join(", "))));
     }
+    let state = detail.run.as_ref().map_or("", |run| run.state.as_str());
+    if state == "QUEUED" {
+        io.note(format_args!(
+            "Run {0} is QUEUED: nothing has run yet; `mediator explain {0}` says why it waits.",
+            args.run
+        ));
+    }
     let several = args.step.is_none() && names.len() > 1;
     let prefix = args.prefix || (several && io.out_is_terminal);
     let request = GetLogRequest {

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 mod admin;
 mod age;
 mod args;
+mod asks;
 mod backup;
 mod client;
 mod contract;
@@ -97,6 +98,8 @@ async fn dispatch(cli: Cli, io: &mut Io) -> Outcome {
         Command::Show { run } => show::show(&Client::new(&global).await?, io, format, &run).await,
         Command::Explain { run, node } => explain::explain(&Client::new(&global).await?, io, format, run, node).await,
         Command::Cancel { run } => runs::cancel(&Client::new(&global).await?, io, format, &run).await,
+        Command::Asks => asks::asks(&Client::new(&global).await?, io, format).await,
+        Command::Answer(args) => asks::answer(&Client::new(&global).await?, io, format, args).await,
         Command::Watch { run: Some(run), timeout } => {
             watch::run(&Client::new(&global).await?, io, format, &run, timeout).await
         }

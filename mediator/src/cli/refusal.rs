@@ -77,8 +77,8 @@ pub(crate) fn failure(url: &str, what: &str, status: &Status) -> Failure {
         ([problem], _) => format!("{what}: {problem}"),
         (problems, _) => format!("{what}\n{}", problems.join("\n")),
     };
-    // What the mediator itself advises needs no second advice.
-    let advised = message.contains("`mediator ");
+    // What the mediator itself advises needs no second advice; where a token goes is this program's business.
+    let advised = message.contains("`mediator ") && status.code() != Code::Unauthenticated;
     let failure = Failure::new(exit(status.code()), message);
     match advice(reason, status.code()).filter(|_| !advised) {
         Some(advice) => failure.advise(advice),
@@ -86,12 +86,42 @@ pub(crate) fn failure(url: &str, what: &str, status: &Status) -> Failure {
     }
 }
 
-/// Nobody answers at this address.
+/// Nobody answers at this address, or nobody whom this program may believe.
 pub(crate) fn unreachable(url: &str, cause: &str) -> Failure {
-    Failure::new(Exit::Unreachable, format!("cannot reach {url}: {cause}")).advise(
+    let (what, advice) = tls_trouble(cause).unwrap_or((
+        "",
         "Is `mediator serve` running? Another address is given with --mediator URL or MEDIATOR_URL; a server with TLS \
          needs https:// and --ca FILE.",
-    )
+    ));
+    Failure::new(Exit::Unreachable, format!("cannot reach {url}: {what}{cause}")).advise(advice)
+}
+
+/// What a failed handshake means, by the words of the TLS library: somebody is there, so "is it running?" would
+/// lead astray.
+fn tls_trouble(cause: &str) -> Option<(&'static str, &'static str)> {
+    Some(if cause.contains("UnknownIssuer") || cause.contains("BadSignature") {
+        (
+            "its certificate was not made by the authority in --ca: ",
+            "Give the ca.crt of this mediator with --ca FILE or MEDIATOR_CA; `mediator pki init` wrote it beside the \
+             server's certificate.",
+        )
+    } else if cause.contains("not valid for name") || cause.contains("NotValidForName") {
+        (
+            "its certificate is for another host: ",
+            "Write the URL with a name that the certificate has, or make one for this name with `mediator pki init \
+             --host NAME`.",
+        )
+    } else if cause.contains("certificate expired") || cause.contains("certificate not valid yet") {
+        ("its certificate is not valid now: ", "Look at the clocks of both machines; else make a new certificate.")
+    } else if cause.contains("InvalidContentType") {
+        ("this server has no TLS: ", "Write the URL with http://, without --ca, or give the server a certificate.")
+    } else if cause.contains("frame with invalid size") {
+        ("what answers there is not plain HTTP/2: ", "A mediator with TLS needs https:// and --ca FILE.")
+    } else if cause.contains("invalid peer certificate") {
+        ("its certificate cannot be trusted: ", "Look at the certificate of the server and at --ca FILE.")
+    } else {
+        return None;
+    })
 }
 
 /// The innermost error says what happened ("Connection refused"), the outer ones only that something did.
@@ -110,8 +140,7 @@ pub(crate) fn cause(status: &Status) -> String {
 fn advice(reason: &str, code: Code) -> Option<&'static str> {
     Some(match (reason, code) {
         ("UNAUTHENTICATED", _) | (_, Code::Unauthenticated) => {
-            "Give a token with --token-file FILE or MEDIATOR_TOKEN; `mediator token create` makes one on the mediator's \
-             host."
+            "Give a token with --token-file FILE or MEDIATOR_TOKEN; an administrator makes one on the mediator's host."
         }
         ("RUN_EXISTS", _) => {
             "Give another --run-id, or leave it out and a fresh one is drawn; `mediator show RUN` shows the stored Run."

@@ -14,6 +14,7 @@ use super::{
 };
 
 pub(crate) async fn runs(client: &Client, io: &mut Io, format: Format, args: Runs) -> Outcome {
+    let all = args.state.is_none() && args.work.is_none() && args.since.is_none() && args.after.is_none();
     let request = ListRunsRequest {
         state: args.state.unwrap_or_default().to_uppercase(),
         work: args.work.map(|work| work.to_string()).unwrap_or_default(),
@@ -24,7 +25,7 @@ pub(crate) async fn runs(client: &Client, io: &mut Io, format: Format, args: Run
     let page = client.call("cannot list the Runs", client.runs().list_runs(request)).await?;
     io.list(format, &page, &page.runs, |colour| run_table(page.observed_at, &page.runs, colour))?;
     if page.runs.is_empty() {
-        io.note("No Run fits.");
+        io.note(if all { "No Run has been submitted yet: `mediator submit FILE` does." } else { "No Run fits." });
     }
     if let Some(next) = &page.next {
         io.note(format_args!("There are more: add --after {}", clean(next)));

@@ -89,7 +89,19 @@ impl Checker<'_> {
         );
         let max_per_run = self
             .parse_or("lease.max_per_run", |_| "is not a number; write 0 for no limit, or the most nodes".to_owned());
-        let settings = Settings { renew: renew?, factor: factor?, max_per_run: max_per_run?, restart_grace: None };
+        let reserve_after = self.duration(
+            "queue.reserve_after",
+            Duration::from_secs(1),
+            Duration::from_secs(30 * 86_400),
+            "shorter lets wide runs hold back everybody, longer lets them starve",
+        );
+        let settings = Settings {
+            renew: renew?,
+            factor: factor?,
+            max_per_run: max_per_run?,
+            reserve_after: reserve_after?,
+            restart_grace: None,
+        };
         let day = Duration::from_secs(86_400);
         if settings.horizon() > day {
             let message = format!(

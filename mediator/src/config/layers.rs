@@ -210,7 +210,7 @@ fn unknown(name: &str) -> String {
     let near = KEYS.iter().map(|key| (distance(key.name, name), key.name)).min();
     match near {
         Some((misses, near)) if misses <= 3 => format!("is not a key; did you mean {near}?"),
-        _ => format!("is not a key; there are {}", KEYS.map(|key| key.name).join(", ")),
+        _ => format!("is not a key; there are {}", KEYS.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")),
     }
 }
 

@@ -87,7 +87,7 @@ pub struct Key {
 }
 
 /// Every key there is. What is not here is refused.
-pub const KEYS: [Key; 18] = [
+pub const KEYS: &[Key] = &[
     key("listen", "127.0.0.1:7070", "address and port of gRPC and HTTP"),
     key("state_dir", "", "directory of admin token and database, of one mediator"),
     key(
@@ -102,6 +102,7 @@ pub const KEYS: [Key; 18] = [
     key("lease.renew", "10s", "how often an agent adverts"),
     key("lease.factor", "6", "leases and adverts live this many intervals; at least 3"),
     key("lease.max_per_run", "0", "most nodes of one run; 0 = no limit"),
+    key("queue.reserve_after", "5m", "a run that needs several nodes and has waited this long gets them reserved"),
     key("lease.restart_grace", "5m", "how long leases and adverts live across a planned stop of the mediator"),
     key("sweep_interval", "1m", "how often the safety net scans the queue"),
     key("reap_interval", "1s", "how often expired leases are looked for"),

@@ -42,6 +42,7 @@ fn value(config: &Config, key: &str) -> String {
         "lease.renew" => config.lease.renew.to_string(),
         "lease.factor" => config.lease.factor.to_string(),
         "lease.max_per_run" => config.lease.max_per_run.to_string(),
+        "queue.reserve_after" => config.lease.reserve_after.to_string(),
         "lease.restart_grace" => config.restart_grace.to_string(),
         "sweep_interval" => config.sweep_interval.to_string(),
         "reap_interval" => config.reap_interval.to_string(),

@@ -19,6 +19,7 @@ use crate::{
     error::Error,
     service::{
         Services, SubmitCommand,
+        ask::AnswerCommand,
         observe::{RUN_STATES, RunFilter, RunView, parse_page_key},
     },
 };
@@ -89,15 +90,29 @@ impl RunService for Runs {
         Ok(Response::new(to_wire::explanation(&explanation)))
     }
 
+    async fn list_asks(&self, request: Request<v1::ListAsksRequest>) -> Result<Response<v1::ListAsksResponse>, Status> {
+        let principal = identity(&request)?.principal;
+        let (observed_at, asks) = self.0.asks(&principal).await?;
+        Ok(Response::new(to_wire::asks(observed_at, &asks)))
+    }
+
+    async fn answer(&self, request: Request<v1::AnswerRequest>) -> Result<Response<v1::RunView>, Status> {
+        let by = identity(&request)?.principal;
+        let request = request.into_inner();
+        let run = run_id("run_id", &request.run_id)?;
+        let step = step_name(&request.step)?;
+        let attempt = Some(request.attempt).filter(|attempt| *attempt != 0);
+        let command = AnswerCommand { run, step, attempt, answer: request.answer.into_bytes(), by };
+        let run = self.0.answer(command).await?;
+        Ok(Response::new(to_wire::run(&RunView::from(&run))))
+    }
+
     type GetLogStream = Outgoing<v1::LogChunk>;
 
     async fn get_log(&self, request: Request<v1::GetLogRequest>) -> Result<Response<Self::GetLogStream>, Status> {
         let request = request.into_inner();
         let id = run_id("run_id", &request.run_id)?;
-        let step = match request.step.as_str() {
-            "" => None,
-            step => Some(StepName::new(step).map_err(|e| Error::invalid("step", e.to_string()))?),
-        };
+        let step = step_name(&request.step)?;
         Ok(Response::new(files::log(self.0.clone(), id, step, request.follow).await?))
     }
 
@@ -107,6 +122,12 @@ impl RunService for Runs {
         let id = run_id("run_id", &request.into_inner().run_id)?;
         Ok(Response::new(files::record(self.0.clone(), id).await?))
     }
+}
+
+/// A step's name; empty is none.
+fn step_name(name: &str) -> Result<Option<StepName>, Error> {
+    let parse = |name| StepName::new(name).map_err(|e| Error::invalid("step", e.to_string()));
+    Some(name).filter(|name| !name.is_empty()).map(parse).transpose()
 }
 
 /// What a list of Runs is to hold.

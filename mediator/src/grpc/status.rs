@@ -14,6 +14,7 @@ pub(super) const fn code(kind: Kind) -> Code {
         Kind::WrongRole | Kind::ForeignNode => Code::PermissionDenied,
         Kind::Superseded | Kind::Stale => Code::FailedPrecondition,
         Kind::RunExists => Code::AlreadyExists,
+        Kind::NotAsked => Code::FailedPrecondition,
         Kind::NotFound => Code::NotFound,
         Kind::TooLarge => Code::ResourceExhausted,
         Kind::Checksum => Code::DataLoss,

@@ -11,7 +11,7 @@ pub const fn status(kind: Kind) -> StatusCode {
         Kind::Invalid => StatusCode::BAD_REQUEST,
         Kind::Unauthenticated => StatusCode::UNAUTHORIZED,
         Kind::WrongRole | Kind::ForeignNode => StatusCode::FORBIDDEN,
-        Kind::Superseded | Kind::Stale | Kind::RunExists => StatusCode::CONFLICT,
+        Kind::Superseded | Kind::Stale | Kind::RunExists | Kind::NotAsked => StatusCode::CONFLICT,
         Kind::NotFound => StatusCode::NOT_FOUND,
         Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Kind::Checksum => StatusCode::UNPROCESSABLE_ENTITY,

@@ -100,6 +100,16 @@ impl RecordStore {
         .await
     }
 
+    /// Stores bytes of the mediator's own.
+    ///
+    /// # Errors
+    /// [`RecordError::NoSpace`], [`RecordError::Io`], [`RecordError::Sealed`].
+    pub async fn put_small(&self, run: &RunId, digest: &Digest, bytes: &[u8]) -> Result<(), RecordError> {
+        let mut writer = self.blob_writer(run).await?;
+        writer.write(bytes.to_vec()).await?;
+        writer.finish(bytes.len() as u64, digest).await
+    }
+
     /// Reads a file of at most `limit` bytes.
     ///
     /// # Errors

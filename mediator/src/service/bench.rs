@@ -143,6 +143,7 @@ impl Bench {
             outcome: Outcome::Completed { exit_code },
             produced: Vec::new(),
             fork_value: fork.map(|value| Ok(value.to_owned())),
+            invalid: None,
             log_bytes: 0,
         };
         self.apply(report).await;

@@ -3,6 +3,7 @@
 //! [`Services`] is what the gRPC and HTTP edges are given. Must not know: tonic, axum, SQL.
 
 pub mod advert;
+pub mod ask;
 pub mod backup;
 #[cfg(test)]
 pub(crate) mod bench;

@@ -99,6 +99,9 @@ pub struct StepView {
     pub reason: Option<&'static str>,
     pub message: Option<String>,
     pub produced: Vec<String>,
+    pub kind: &'static str,
+    pub round: u32,
+    pub deadline: Option<Timestamp>,
 }
 
 /// One Run with its steps.
@@ -114,6 +117,10 @@ pub struct RunDetail {
     pub findings: Vec<Finding>,
     /// When its Record was sealed.
     pub sealed_at: Option<Timestamp>,
+    /// How often it has started over.
+    pub starts: u32,
+    /// How many of these times because a node was lost.
+    pub losses: u32,
 }
 
 /// A page of rows and the moment they were all true.
@@ -396,6 +403,9 @@ impl StepView {
             reason,
             message,
             produced: step.produced.clone(),
+            kind: step.kind.as_str(),
+            round: step.round,
+            deadline: step.deadline.filter(|_| step.is_open()),
         }
     }
 }
@@ -411,6 +421,8 @@ impl RunDetail {
             // Before the end nothing is judged: a condition that does not hold yet has not failed.
             findings: run.state.verdict().map(|verdict| verdict.findings.clone()).unwrap_or_default(),
             sealed_at,
+            starts: run.starts,
+            losses: run.losses,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! A report comes in: what the mediator itself holds of the attempt is put beside the node's word.
 
+use serde_json::Value;
 use shared::{
     Nonce, RunId, Seq,
-    contract::Step,
+    contract::{ANSWER_FILE, Dispatch},
     domain::{Outcome, Report, ReportReply, Speaker},
 };
 
@@ -10,11 +11,12 @@ use super::{Services, claim::below};
 use crate::{
     error::Error,
     record::{Digest, RecordError},
+    schema,
     store::ArtifactRow,
 };
 
-/// The largest file that a fork may look into.
-const FORK_FILE_BYTES: u64 = 1 << 20;
+/// The largest file that is looked into, for a fork or against a schema.
+const JSON_FILE_BYTES: u64 = 1 << 20;
 
 /// A report as it came in.
 #[derive(Debug, Clone)]
@@ -43,48 +45,67 @@ impl Services {
     /// A late or foreign report; a store that is not available.
     pub async fn report(&self, command: ReportCommand) -> Result<ReportReply, Error> {
         let ReportCommand { who, run, seq, attempt, nonce, outcome, log_bytes } = command;
-        let (produced, fork_value) = self.evidence(&run, seq, attempt).await?;
-        let report = Report { who, run, seq, attempt, nonce, outcome, produced, fork_value, log_bytes };
+        let Evidence { produced, fork_value, invalid } = self.evidence(&run, seq, attempt).await?;
+        let report = Report { who, run, seq, attempt, nonce, outcome, produced, fork_value, invalid, log_bytes };
         self.writer.apply(report).await
     }
 
-    async fn evidence(
-        &self,
-        run: &RunId,
-        seq: Seq,
-        attempt: u32,
-    ) -> Result<(Vec<String>, Option<Result<String, String>>), Error> {
+    async fn evidence(&self, run: &RunId, seq: Seq, attempt: u32) -> Result<Evidence, Error> {
         let mut read = self.store.read().await?;
-        let Some(contract) = read.contract(run).await? else { return Ok((Vec::new(), None)) };
-        let Some(spec) = contract.steps.get(seq as usize).filter(|spec| !spec.out.is_empty()) else {
-            return Ok((Vec::new(), None));
+        let Some(contract) = read.contract(run).await? else { return Ok(Evidence::default()) };
+        let Some(spec) = contract.steps.get(seq as usize).filter(|spec| spec.outputs().next().is_some()) else {
+            return Ok(Evidence::default());
         };
         let mut rows = read.artifacts(run).await?;
         drop(read);
         rows.retain(|row| row.seq == seq && row.attempt == attempt);
-        let produced =
-            spec.out.iter().filter(|name| rows.iter().any(|row| below(&row.name, name).is_some())).cloned().collect();
+        let is_there = |name: &&str| rows.iter().any(|row| below(&row.name, name).is_some());
+        let produced = spec.outputs().filter(is_there).map(str::to_owned).collect();
         let fork_value = match &spec.dispatch {
-            Some(_) => Some(self.fork_value(run, spec, &rows).await),
+            Some(fork) => Some(self.fork_value(run, fork, &rows).await),
             None => None,
         };
-        Ok((produced, fork_value))
+        let invalid = match spec.agent.as_ref().and_then(|agent| agent.schema.as_ref()) {
+            Some(schema) => self.answer_fault(run, schema, &rows).await,
+            None => None,
+        };
+        Ok(Evidence { produced, fork_value, invalid })
     }
 
-    async fn fork_value(&self, run: &RunId, spec: &Step, rows: &[ArtifactRow]) -> Result<String, String> {
-        let (file, pointer) = spec.dispatch.as_ref().map(|fork| fork.source()).unwrap_or_default();
-        let row = rows.iter().find(|row| row.name == file).ok_or_else(|| format!("the step left no {file}"))?;
-        if row.size > FORK_FILE_BYTES {
-            return Err(format!("{file} has {} bytes; at most {FORK_FILE_BYTES} are read", row.size));
-        }
-        let digest: Digest = row.sha256.parse().map_err(|error: RecordError| error.to_string())?;
-        let bytes = self.records.read_small(run, &digest, FORK_FILE_BYTES).await.map_err(|error| error.to_string())?;
-        let value: serde_json::Value =
-            serde_json::from_slice(&bytes).map_err(|error| format!("{file} is not JSON: {error}"))?;
-        match value.pointer(pointer) {
-            Some(serde_json::Value::String(text)) => Ok(text.clone()),
+    async fn fork_value(&self, run: &RunId, fork: &Dispatch, rows: &[ArtifactRow]) -> Result<String, String> {
+        let (file, pointer) = fork.source();
+        match self.json(run, file, rows).await?.pointer(pointer) {
+            Some(Value::String(text)) => Ok(text.clone()),
             Some(other) => Err(format!("the value at {pointer} is {other}, not a text")),
             None => Err(format!("{file} has nothing at {pointer:?}")),
         }
     }
+
+    /// What is wrong with an agent's structured answer.
+    async fn answer_fault(&self, run: &RunId, schema: &Value, rows: &[ArtifactRow]) -> Option<String> {
+        let answer = match self.json(run, ANSWER_FILE, rows).await {
+            Ok(answer) => answer,
+            Err(why) => return Some(why),
+        };
+        let fault = schema::mismatch(schema, &answer).unwrap_or_else(Some)?;
+        Some(format!("{ANSWER_FILE} does not fit its schema: {fault}"))
+    }
+
+    async fn json(&self, run: &RunId, file: &str, rows: &[ArtifactRow]) -> Result<Value, String> {
+        let row = rows.iter().find(|row| row.name == file).ok_or_else(|| format!("the step left no {file}"))?;
+        if row.size > JSON_FILE_BYTES {
+            return Err(format!("{file} has {} bytes; at most {JSON_FILE_BYTES} are read", row.size));
+        }
+        let digest: Digest = row.sha256.parse().map_err(|error: RecordError| error.to_string())?;
+        let bytes = self.records.read_small(run, &digest, JSON_FILE_BYTES).await.map_err(|error| error.to_string())?;
+        serde_json::from_slice(&bytes).map_err(|error| format!("{file} is not JSON: {error}"))
+    }
+}
+
+/// What the mediator itself finds in the stored files of an attempt.
+#[derive(Default)]
+struct Evidence {
+    produced: Vec<String>,
+    fork_value: Option<Result<String, String>>,
+    invalid: Option<String>,
 }

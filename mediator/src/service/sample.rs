@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shared::{
     InstanceId, NodeId, Nonce, Principal, RunId, Timestamp,
     contract::Contract,
-    domain::{Assigned, Attempt, Capability, Drain, Lease, Node, Policy, Run, RunState, Shape, Step, StepState},
+    domain::{Assigned, Attempt, Capability, Drain, Lease, Node, Place, Policy, Run, RunState, Shape, Step, StepState},
 };
 
 /// A nonce that must never be seen.
@@ -159,7 +159,12 @@ pub(crate) fn fleet(nodes: &[Node], leases: &[Lease], queued: &[&Run]) -> shared
         fleet.load_lease(&lease.node, Some(lease.clone()));
     }
     for run in queued {
-        fleet.queue.insert(run.place, run.id.clone(), Shape::new(&run.contract.requires));
+        fleet.queue.insert(
+            Place::of_run(run.place),
+            run.id.clone(),
+            Shape::new(&run.contract.requires),
+            run.created_at,
+        );
     }
     fleet
 }

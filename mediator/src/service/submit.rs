@@ -9,7 +9,7 @@ use shared::{
 };
 
 use super::Services;
-use crate::{clock, error::Error};
+use crate::{clock, error::Error, schema};
 
 /// A contract as it came in.
 #[derive(Debug, Clone)]
@@ -47,12 +47,12 @@ impl Services {
     }
 }
 
-/// Parsing up to a mebibyte is work for a thread that may be busy.
+/// Parsing up to a mebibyte, with its schemas, is work for a thread that may be busy.
 pub(super) async fn parse(text: Vec<u8>) -> Result<Contract, Error> {
     const SMALL: usize = 16 * 1024;
     if text.len() <= SMALL {
-        return Ok(contract::parse(&text)?);
+        return Ok(schema::read_contract(&text)?);
     }
-    let parsed = tokio::task::spawn_blocking(move || contract::parse(&text)).await;
+    let parsed = tokio::task::spawn_blocking(move || schema::read_contract(&text)).await;
     Ok(parsed.map_err(|_| Error::Stopping)??)
 }

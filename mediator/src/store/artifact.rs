@@ -1,8 +1,9 @@
 //! Rows of `artifacts`, and the fence that every write of a node passes.
 
-use shared::{InstanceId, NodeId, Nonce, RunId, Seq};
+use shared::{InstanceId, NodeId, Nonce, RunId, Seq, domain::Artifact};
 
 use super::{
+    batch::{Kind, Rows, Verb, Write},
     error::StoreError,
     row::{Bad, Row},
     sql::{Query, Value},
@@ -103,6 +104,33 @@ impl Fence {
             Value::at(now),
         ]
     }
+}
+
+/// A file of the mediator's own: an answer, written with the step that it ends.
+pub(super) static UPSERT: Write = Write {
+    name: "artifacts.upsert",
+    table: "artifacts",
+    verb: Verb::Upsert,
+    keys: 4,
+    columns: &[
+        ("run_id", Kind::Text),
+        ("seq", Kind::Int),
+        ("attempt", Kind::Int),
+        ("name", Kind::Text),
+        ("sha256", Kind::Text),
+        ("size", Kind::Int),
+    ],
+};
+
+pub(super) fn upsert(rows: &mut Rows, file: &Artifact) -> Result<(), StoreError> {
+    rows.push(vec![
+        Value::show(&file.run),
+        Value::int(file.seq),
+        Value::int(file.attempt),
+        Value::text(&file.name),
+        Value::text(&file.sha256),
+        Value::int(i64::try_from(file.size).unwrap_or(i64::MAX)),
+    ])
 }
 
 pub(super) fn read(row: &Row, of: &RunId) -> Result<ArtifactRow, StoreError> {

@@ -13,7 +13,7 @@ use shared::{
 };
 
 use super::{
-    Store,
+    Store, artifact, ask,
     batch::Rows,
     conn::Conn,
     error::StoreError,
@@ -28,17 +28,17 @@ use super::{
 const READ_FLEET: Query = Query::each(
     "fleet.read",
     // On SQLite the mediator's clock is the authority, on PostgreSQL the database's, read after the lock.
-    "SELECT rev, next_place, reaped_at, (SELECT coalesce(max(seq), 0) FROM events) AS last_event, \
+    "SELECT rev, next_place, reaped_at, reservation, (SELECT coalesce(max(seq), 0) FROM events) AS last_event, \
      CAST(0 AS INTEGER) AS now FROM fleet WHERE one = 1",
-    "SELECT rev, next_place, reaped_at, (SELECT coalesce(max(seq), 0) FROM events) AS last_event, \
+    "SELECT rev, next_place, reaped_at, reservation, (SELECT coalesce(max(seq), 0) FROM events) AS last_event, \
      CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT) AS now FROM fleet WHERE one = 1",
 );
 const WRITE_FLEET: Query = Query::each(
     "fleet.write",
-    // $4 is what the other mediators are told, where there can be others. It is sent by the commit, or not at all.
-    "UPDATE fleet SET rev = $1, next_place = $2, reaped_at = $3 WHERE one = 1 AND $4 IS NOT NULL",
-    "UPDATE fleet SET rev = $1, next_place = $2, reaped_at = $3 WHERE one = 1 \
-     RETURNING CASE WHEN $4::TEXT = '' THEN '' ELSE pg_notify('mediator', $4::TEXT)::TEXT END",
+    // $5 is what the other mediators are told, where there can be others. It is sent by the commit, or not at all.
+    "UPDATE fleet SET rev = $1, next_place = $2, reaped_at = $3, reservation = $4 WHERE one = 1 AND $5 IS NOT NULL",
+    "UPDATE fleet SET rev = $1, next_place = $2, reaped_at = $3, reservation = $4 WHERE one = 1 \
+     RETURNING CASE WHEN $5::TEXT = '' THEN '' ELSE pg_notify('mediator', $5::TEXT)::TEXT END",
 );
 
 const COMMIT: Query = Query::both("fleet.commit", "COMMIT");
@@ -67,6 +67,7 @@ impl FleetTx {
             rev: row.int("rev").map_err(bad)?,
             next_place: row.int("next_place").map_err(bad)?,
             reaped_at: row.maybe_at("reaped_at").map_err(bad)?,
+            reservation: row.maybe_json("reservation").map_err(bad)?,
             last_event: row.int("last_event").map_err(bad)?,
         };
         Ok(Self { store: store.clone(), tx, now, row })
@@ -84,7 +85,7 @@ impl FleetTx {
     /// [`StoreError`]; the fleet is then to be thrown away.
     pub async fn sync(&mut self, fleet: &mut Fleet) -> Result<(), StoreError> {
         let times = Times { now: self.now, synced_at: self.store.synced_at(self.now) };
-        sync::sync(&mut self.tx, self.row, times, fleet).await
+        sync::sync(&mut self.tx, &self.row, times, fleet).await
     }
 
     /// Loads those of the named Runs that are not in memory, whatever state they are in. `changes` is what has
@@ -108,7 +109,7 @@ impl FleetTx {
                 run.state = RunState::Running;
                 run.assigned.clone_from(assigned);
             }
-            fleet.runs.insert(id, run);
+            fleet.load_run(run);
         }
         Ok(found.bad)
     }
@@ -131,8 +132,9 @@ impl FleetTx {
         // What is to be claimed is told even where nothing changed: the node's stream may be open elsewhere.
         if changes.fleet || changes.reaped || !changes.work.is_empty() {
             let told = notice::payload(&self.store.origin, changes, self.row.last_event);
+            let reservation = Value::Text(fleet.reservation.as_ref().map(|it| serde_json::json!(it).to_string()));
             let (rev, place) = (Value::int(fleet.rev), Value::int(fleet.next_place));
-            let row = [rev, place, Value::maybe_at(fleet.reaped_at), Value::text(told)];
+            let row = [rev, place, Value::maybe_at(fleet.reaped_at), reservation, Value::text(told)];
             self.tx.execute(&WRITE_FLEET, &row).await?;
         }
         Ok(())
@@ -187,7 +189,21 @@ impl FleetTx {
         self.put(&new).await?;
         self.put_all(&old).await?;
         self.put(&steps).await?;
-        self.put(&attempts).await
+        self.put(&attempts).await?;
+        self.write_answers(fleet, changes).await
+    }
+
+    /// Questions, and the files that answers to them are.
+    async fn write_answers(&mut self, fleet: &Fleet, changes: &Changes) -> Result<(), StoreError> {
+        let asks = ask::Batches::new(fleet, &changes.asks, self.now)?;
+        self.put(&asks.opened).await?;
+        self.put_all(&asks.answered).await?;
+        self.put_all(&asks.withdrawn).await?;
+        let mut files = Rows::new(&artifact::UPSERT);
+        for file in &changes.artifacts {
+            artifact::upsert(&mut files, file)?;
+        }
+        self.put(&files).await
     }
 
     async fn put(&mut self, rows: &Rows) -> Result<(), StoreError> {

@@ -12,6 +12,7 @@
 //! key; it never blocks the others.
 
 mod artifact;
+mod ask;
 mod backup;
 mod batch;
 mod conn;
@@ -49,6 +50,7 @@ use shared::Timestamp;
 
 pub use self::{
     artifact::{ArtifactRow, Fence},
+    ask::AskRow,
     count::Counts,
     error::{ErrorKind, Outage, StoreError},
     event::EventRow,

@@ -7,9 +7,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::Deserialize;
 use shared::{
-    RunId,
+    RunId, Timestamp,
     contract::Require,
-    domain::{Fleet, Shape},
+    domain::{Fleet, Place, Shape},
 };
 
 use super::{
@@ -24,12 +24,14 @@ use super::{
 /// The index of open Runs is partial; the condition is repeated so that both engines see that it applies.
 pub(super) const ALL: Query = Query::both(
     "queue.all",
-    "SELECT run_id, state, place, shape FROM runs WHERE state IN ('QUEUED', 'RUNNING') AND state = 'QUEUED' \
+    "SELECT run_id, state, place, shape, created_at FROM runs WHERE state IN ('QUEUED', 'RUNNING') AND state = 'QUEUED' \
      ORDER BY place",
 );
 /// Runs that changed, in whatever state: those that wait no longer must leave the line.
-pub(super) const SINCE: Query =
-    Query::both("queue.since", "SELECT run_id, state, place, shape FROM runs WHERE rev > $1 ORDER BY place");
+pub(super) const SINCE: Query = Query::both(
+    "queue.since",
+    "SELECT run_id, state, place, shape, created_at FROM runs WHERE rev > $1 ORDER BY place",
+);
 const CONTRACTS: Query = listed!("queue.contracts", "SELECT run_id, shape, contract FROM runs WHERE run_id", "");
 
 /// How many Runs of one shape are tried in a turn, once the first could not be read.
@@ -38,18 +40,20 @@ const TRIES: usize = 16;
 /// A waiting Run whose requirements are not known yet.
 pub(super) struct Waiting {
     pub(super) run: RunId,
-    pub(super) place: i64,
+    pub(super) place: Place,
     pub(super) queued: bool,
     pub(super) shape: Arc<str>,
+    pub(super) since: Timestamp,
 }
 
 pub(super) fn read(row: &Row) -> Result<Waiting, StoreError> {
     let decode = || -> Result<Waiting, Bad> {
         Ok(Waiting {
             run: row.parse("run_id")?,
-            place: row.int("place")?,
+            place: Place::of_run(row.int("place")?),
             queued: row.text("state")? == "QUEUED",
             shape: row.text("shape")?.into(),
+            since: row.at("created_at")?,
         })
     };
     decode().map_err(|bad| bad.of("runs", run::key(row)))
@@ -57,14 +61,14 @@ pub(super) fn read(row: &Row) -> Result<Waiting, StoreError> {
 
 /// Waiting Runs by shape, oldest first.
 #[derive(Default)]
-pub(super) struct Unknown(BTreeMap<Arc<str>, Vec<(i64, RunId)>>);
+pub(super) struct Unknown(BTreeMap<Arc<str>, Vec<(Place, RunId, Timestamp)>>);
 
 impl Unknown {
     /// Puts a waiting Run in line, or sets it aside until its requirements have been read.
     pub(super) fn add(&mut self, fleet: &mut Fleet, waiting: Waiting) {
         match fleet.queue.shape(&waiting.shape) {
-            Some(shape) => fleet.queue.insert(waiting.place, waiting.run, shape),
-            None => self.0.entry(waiting.shape).or_default().push((waiting.place, waiting.run)),
+            Some(shape) => fleet.queue.insert(waiting.place, waiting.run, shape, waiting.since),
+            None => self.0.entry(waiting.shape).or_default().push((waiting.place, waiting.run, waiting.since)),
         }
     }
 
@@ -73,7 +77,7 @@ impl Unknown {
     pub(super) async fn resolve(mut self, conn: &mut Conn, fleet: &mut Fleet) -> Result<(), StoreError> {
         let mut most = 1;
         while !self.0.is_empty() {
-            let tried = self.0.values().flat_map(|line| line.iter().take(most)).map(|(_, run)| run.to_string());
+            let tried = self.0.values().flat_map(|line| line.iter().take(most)).map(|(_, run, _)| run.to_string());
             let list = [Value::Texts(tried.collect())];
             let mut known: BTreeMap<Arc<str>, Shape> = BTreeMap::new();
             conn.each(&CONTRACTS, &list, |row| match shape(&row) {
@@ -86,8 +90,8 @@ impl Unknown {
                     line.drain(..most.min(line.len()));
                     return !line.is_empty();
                 };
-                for (place, run) in line.drain(..) {
-                    fleet.queue.insert(place, run, shape.clone());
+                for (place, run, since) in line.drain(..) {
+                    fleet.queue.insert(place, run, shape.clone(), since);
                 }
                 false
             });

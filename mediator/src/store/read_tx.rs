@@ -11,6 +11,7 @@ use shared::{
 use super::{
     Store,
     artifact::{self, ArtifactRow},
+    ask::{self, AskRow},
     conn::Conn,
     count::{self, Counts},
     error::StoreError,
@@ -128,6 +129,16 @@ impl ReadTx {
         let mut fleet = Fleet::default();
         sync::load_nodes(&mut self.tx, &mut fleet).await?;
         Ok(fleet)
+    }
+
+    /// Every open question, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`]; a row that cannot be read is left out and counted.
+    pub async fn asks(&mut self) -> Result<Vec<AskRow>, StoreError> {
+        let mut asks = Vec::new();
+        self.tx.each(&ask::OPEN_ASKS, &[], |row| keep(ask::read(&row), |ask| asks.push(ask))).await?;
+        Ok(asks)
     }
 
     /// How many there are of what.

@@ -6,12 +6,15 @@
 
 use std::collections::BTreeSet;
 
-use shared::{NodeId, Timestamp, domain::Fleet};
+use shared::{
+    NodeId, RunId, Timestamp,
+    domain::{Fleet, Reservation},
+};
 
 use super::{
     conn::Conn,
     error::StoreError,
-    lease, node, quarantine, queue,
+    lease, load, node, quarantine, queue,
     row::Row,
     sql::{Query, Value},
 };
@@ -26,12 +29,21 @@ const LEASES_SINCE: Query = Query::both(
      JOIN nodes n ON n.node_id = l.node_id WHERE n.rev > $1 ORDER BY l.node_id",
 );
 
+/// Runs that move only by an answer or by a node that comes free. They are in memory always: no other row would
+/// lead to them. The index is partial.
+const WAITING: Query = Query::both(
+    "steps.waiting",
+    "SELECT DISTINCT s.run_id FROM steps s JOIN runs r ON r.run_id = s.run_id \
+     WHERE s.state IN ('WAITING', 'ASKED') AND r.rev > $1",
+);
+
 /// The fleet's row as it was under the lock.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct FleetRow {
     pub(super) rev: i64,
     pub(super) next_place: i64,
     pub(super) reaped_at: Option<Timestamp>,
+    pub(super) reservation: Option<Reservation>,
     pub(super) last_event: i64,
 }
 
@@ -42,7 +54,7 @@ pub(super) struct Times {
     pub(super) synced_at: Timestamp,
 }
 
-pub(super) async fn sync(conn: &mut Conn, row: FleetRow, times: Times, fleet: &mut Fleet) -> Result<(), StoreError> {
+pub(super) async fn sync(conn: &mut Conn, row: &FleetRow, times: Times, fleet: &mut Fleet) -> Result<(), StoreError> {
     if fleet.rev > row.rev {
         // Memory knows of a transaction that the database does not: it was not committed, or another
         // database was put in place.
@@ -57,6 +69,7 @@ pub(super) async fn sync(conn: &mut Conn, row: FleetRow, times: Times, fleet: &m
     }
     mended(conn, times.now, fleet).await?;
     (fleet.rev, fleet.next_place, fleet.reaped_at) = (row.rev, row.next_place, row.reaped_at);
+    fleet.reservation.clone_from(&row.reservation);
     if conn.is_postgres() {
         renewed(conn, times, fleet).await?;
     }
@@ -71,7 +84,22 @@ pub(super) async fn load_all(conn: &mut Conn, fleet: &mut Fleet) -> Result<(), S
         keep(queue::read(&row), |waiting| unknown.add(fleet, waiting));
     })
     .await?;
-    unknown.resolve(conn, fleet).await
+    unknown.resolve(conn, fleet).await?;
+    load_waiting(conn, fleet, -1).await
+}
+
+/// Runs with an open question or an acquire in line, of those that changed.
+async fn load_waiting(conn: &mut Conn, fleet: &mut Fleet, since: i64) -> Result<(), StoreError> {
+    let mut waiting: BTreeSet<RunId> = BTreeSet::new();
+    conn.each(&WAITING, &[Value::int(since)], |row| {
+        keep(row.parse("run_id").map_err(|bad| bad.of("steps", "?")), |id| waiting.extend([id]));
+    })
+    .await?;
+    waiting.retain(|id| !fleet.runs.contains_key(id));
+    for (run, _) in load::runs(conn, &waiting).await?.runs.into_values() {
+        fleet.load_run(run);
+    }
+    Ok(())
 }
 
 /// Nodes and leases into an empty fleet.
@@ -102,7 +130,7 @@ async fn changed(conn: &mut Conn, fleet: &mut Fleet) -> Result<(), StoreError> {
     conn.each(&queue::SINCE, &since, |row| {
         keep(queue::read(&row), |waiting| {
             // Loaded afresh when a command needs it.
-            fleet.runs.remove(&waiting.run);
+            fleet.unload_run(&waiting.run);
             if waiting.queued {
                 unknown.add(fleet, waiting);
             } else if fleet.queue.get(waiting.place).is_some_and(|it| it.run == waiting.run) {
@@ -111,7 +139,8 @@ async fn changed(conn: &mut Conn, fleet: &mut Fleet) -> Result<(), StoreError> {
         });
     })
     .await?;
-    unknown.resolve(conn, fleet).await
+    unknown.resolve(conn, fleet).await?;
+    load_waiting(conn, fleet, fleet.rev).await
 }
 
 /// Rows that could not be read may have been mended by hand, which raises no rev. A mended node counts as silent until

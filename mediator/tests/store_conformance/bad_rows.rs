@@ -3,7 +3,7 @@
 use mediator::store::{ErrorKind, RunFilter, StoreError};
 use shared::{
     InstanceId, NodeId, Nonce, RunId, StreamId,
-    domain::{Advert, Changes, Cx, Fleet, Ids, OpenWork, Policy, Refusal, RunState, Settings, Shape, Speaker},
+    domain::{Advert, Changes, Cx, Fleet, Ids, OpenWork, Place, Policy, Refusal, RunState, Settings, Shape, Speaker},
 };
 
 use crate::{
@@ -155,12 +155,12 @@ async fn a_bad_head_of_a_shape(bed: Bed) {
     for n in 0..40 {
         let mut row = run(&format!("r{n:02}"), 1);
         (row.state, row.place) = (RunState::Queued, n);
-        fleet.queue.insert(n, row.id.clone(), Shape::new(&row.contract.requires));
+        fleet.queue.insert(Place::of_run(n), row.id.clone(), Shape::new(&row.contract.requires), row.created_at);
         fleet.runs.insert(row.id.clone(), row);
     }
     write_all(&bed, &mut fleet).await;
     bed.sql("UPDATE runs SET contract = 'no' WHERE place < 20").await;
-    let places = |fleet: &Fleet| fleet.queue.iter().map(|(place, _)| place).collect::<Vec<_>>();
+    let places = |fleet: &Fleet| fleet.queue.iter().map(|(place, _)| place.run).collect::<Vec<_>>();
     let got = read_fleet(&bed).await;
     assert_eq!(places(&got).last(), Some(&39));
     assert!(places(&got).contains(&20), "{:?}", places(&got));

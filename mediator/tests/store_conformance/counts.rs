@@ -3,7 +3,7 @@
 use mediator::store::Counts;
 use shared::{
     Duration, NodeId, Nonce, RunId,
-    domain::{Drain, Fleet, Lease, RunState, Shape},
+    domain::{Drain, Fleet, Lease, Place, RunState, Shape},
 };
 
 use crate::{
@@ -50,7 +50,12 @@ async fn every_node_counts_once(bed: Bed) {
         let mut row = run(name, 1);
         row.state = state;
         if row.state == RunState::Queued {
-            fleet.queue.insert(row.place, row.id.clone(), Shape::new(&row.contract.requires));
+            fleet.queue.insert(
+                Place::of_run(row.place),
+                row.id.clone(),
+                Shape::new(&row.contract.requires),
+                row.created_at,
+            );
         }
         fleet.runs.insert(row.id.clone(), row);
     }

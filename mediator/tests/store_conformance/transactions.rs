@@ -5,7 +5,7 @@ use std::time::Duration;
 use mediator::store::{ErrorKind, Store};
 use shared::{
     NodeId, Nonce,
-    domain::{Assigned, Attempt, Changes, EventKind, Fleet, FleetEvent, Lease, RunState, Shape},
+    domain::{Assigned, Attempt, Changes, EventKind, Fleet, FleetEvent, Lease, Place, RunState, Shape},
 };
 
 use crate::{
@@ -214,7 +214,7 @@ async fn a_run_that_was_just_promoted_is_loaded_as_it_stands(bed: Bed) {
     let mut fleet = Fleet::default();
     let mut row = run("r", 1);
     row.state = RunState::Queued;
-    fleet.queue.insert(row.place, row.id.clone(), Shape::new(&row.contract.requires));
+    fleet.queue.insert(Place::of_run(row.place), row.id.clone(), Shape::new(&row.contract.requires), row.created_at);
     fleet.runs.insert(row.id.clone(), row.clone());
     fleet.load_node(node("n"));
     write_all(&bed, &mut fleet).await;
@@ -224,7 +224,7 @@ async fn a_run_that_was_just_promoted_is_loaded_as_it_stands(bed: Bed) {
     tx.sync(&mut fleet).await.unwrap();
     row.assigned = vec![Assigned { role: "a".parse().unwrap(), node: "n".parse().unwrap() }];
     row.state = RunState::Running;
-    fleet.queue.remove(row.place);
+    fleet.queue.remove(Place::of_run(row.place));
     fleet.rev += 1;
     let promoted = [(row.id.clone(), (row.assigned.clone(), fleet.rev))].into();
     let mut changes = Changes { fleet: true, promoted_unloaded: promoted, ..Changes::default() };

@@ -12,8 +12,13 @@ use shared::{
     },
 };
 
-pub(crate) const SETTINGS: Settings =
-    Settings { renew: Duration::from_secs(10), factor: 6, max_per_run: 3, restart_grace: None };
+pub(crate) const SETTINGS: Settings = Settings {
+    renew: Duration::from_secs(10),
+    factor: 6,
+    max_per_run: 3,
+    reserve_after: Duration::from_secs(300),
+    restart_grace: None,
+};
 
 /// Read without the checks of a submission: some of these are not offered to submitters yet.
 const CONTRACTS: [&str; 5] = [
@@ -254,6 +259,7 @@ impl World {
             nonce: lease.nonce,
             outcome,
             produced: vec!["f".to_owned(), "g".to_owned()],
+            invalid: None,
             log_bytes: u64::from(exit),
             fork_value: Some(Ok(["left", "right", "nowhere"][usize::from(pick)].to_owned())),
             who,

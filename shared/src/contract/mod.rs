@@ -1,16 +1,15 @@
 //! The contract: what a Run needs and does, as its submitter wrote it.
 //!
 //! [`parse()`] turns YAML or JSON into a validated [`Contract`]; there is no other way to one from outside:
-//! `tree` reads values that know where they stand, `decode` makes the types below of them, `validate` holds the
-//! rules that types cannot say. The grammar is complete; a part that the fleet cannot execute yet is refused
-//! with `not supported yet`, so that nothing written is ever ignored.
+//! `tree` reads values that know where they stand, `decode` makes the types of them, `validate` holds the rules
+//! that types cannot say. Nothing written is ever ignored: what is not known is refused with its position.
 
 use std::collections::{BTreeMap, HashMap};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Duration, RoleName, RunId, StepName, WorkId};
+use crate::{RoleName, RunId, StepName, WorkId};
 
 mod decode;
 mod expand;
@@ -18,6 +17,7 @@ mod parse;
 mod problem;
 mod role_ref;
 mod schema;
+mod step;
 mod tree;
 mod validate;
 
@@ -26,6 +26,7 @@ pub use parse::{canonical_json, contract_hash, parse};
 pub use problem::{ContractError, Problem};
 pub use role_ref::RoleRef;
 pub use schema::{example, schema};
+pub use step::{ANSWER_FILE, Acquire, Agent, Ask, Dispatch, Input, Loop, OUTCOME, Step, StepKind, Targets, Until};
 
 /// Largest contract accepted, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -41,26 +42,6 @@ pub const MAX_FILES: usize = 1_000;
 /// Keys of the document.
 const CONTRACT_KEYS: &[&str] =
     &["run_id", "work", "env", "requires", "steps", "success_when", "on_lost", "on_drain", "when_unmatched"];
-/// Keys of a step.
-const STEP_KEYS: &[&str] = &[
-    "id",
-    "uses",
-    "run",
-    "agent",
-    "acquire",
-    "ask",
-    "needs",
-    "env",
-    "in",
-    "out",
-    "timeout",
-    "release",
-    "dispatch",
-    "loop",
-    "max_attempts",
-    "keep",
-];
-
 /// A contract that was parsed and validated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -122,17 +103,17 @@ pub struct Require {
     pub apart: bool,
 }
 
-const fn one() -> u32 {
+pub(crate) const fn one() -> u32 {
     1
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-const fn is_one(count: &u32) -> bool {
+pub(crate) const fn is_one(count: &u32) -> bool {
     *count == 1
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-const fn is_false(flag: &bool) -> bool {
+pub(crate) const fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
@@ -184,128 +165,6 @@ pub struct AtLeast {
 pub struct AnyOf {
     /// The values that will do.
     pub any: Vec<AttrValue>,
-}
-
-/// One step. Exactly one of `run`, `agent`, `acquire`, `ask` is set; [`Step::kind`] tells which.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Step {
-    /// Unique name.
-    pub id: StepName,
-    /// The role whose node executes it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub uses: Option<RoleRef>,
-    /// A program and its arguments; no shell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run: Option<Vec<String>>,
-    /// A coding agent with a prompt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<serde_json::Value>,
-    /// One more resource under a new role.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub acquire: Option<serde_json::Value>,
-    /// A question to a person.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ask: Option<serde_json::Value>,
-    /// Steps that must have ended. Absent: the step that dispatches here, else the one before; `[]`: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub needs: Option<Vec<StepName>>,
-    /// Environment of this step, over the contract's.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
-    /// Files of earlier steps to lay out in `$IN`.
-    #[serde(default, rename = "in", skip_serializing_if = "Option::is_none")]
-    pub input: Option<Input>,
-    /// Files that it leaves in `$OUT`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub out: Vec<String>,
-    /// How long it may run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<Duration>,
-    /// Roles given back when it is done.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub release: Vec<RoleName>,
-    /// A fork: which step goes on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dispatch: Option<Dispatch>,
-    /// Goes back to an earlier step.
-    #[serde(default, rename = "loop", skip_serializing_if = "Option::is_none")]
-    pub repeat: Option<serde_json::Value>,
-    /// Executions of a step that did not complete.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    pub max_attempts: u32,
-    /// Not repeated when the Run starts over.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub keep: bool,
-}
-
-/// What a step does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StepKind {
-    /// `run`
-    Run,
-    /// `agent`
-    Agent,
-    /// `acquire`
-    Acquire,
-    /// `ask`
-    Ask,
-}
-
-impl StepKind {
-    /// The key in the contract.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Agent => "agent",
-            Self::Acquire => "acquire",
-            Self::Ask => "ask",
-        }
-    }
-}
-
-impl Step {
-    /// What this step does. Validation has seen to it that exactly one is set.
-    #[must_use]
-    pub const fn kind(&self) -> StepKind {
-        if self.agent.is_some() {
-            StepKind::Agent
-        } else if self.acquire.is_some() {
-            StepKind::Acquire
-        } else if self.ask.is_some() {
-            StepKind::Ask
-        } else {
-            StepKind::Run
-        }
-    }
-}
-
-/// `in: {from: […]}`: names of files, or `STEP/FILE`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Input {
-    /// `FILE` (every needed step before that names it in its `out`), or `STEP/FILE`.
-    pub from: Vec<String>,
-}
-
-/// `dispatch: {from: FILE#/POINTER, to: […]}`
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Dispatch {
-    /// An output file of this step and a JSON pointer into it.
-    pub from: String,
-    /// The steps to choose from, at least two, all later.
-    pub to: Vec<StepName>,
-}
-
-impl Dispatch {
-    /// File name and JSON pointer.
-    #[must_use]
-    pub fn source(&self) -> (&str, &str) {
-        self.from.split_once('#').unwrap_or((&self.from, ""))
-    }
 }
 
 /// One mechanical condition on one step.
@@ -391,6 +250,15 @@ impl Contract {
         self.requires.iter().fold(0, |sum, role| sum.saturating_add(role.count))
     }
 
+    /// The positions of the steps in the range of a loop, first and last included: `back_to` to the step that
+    /// carries the loop.
+    #[must_use]
+    pub fn loop_range(&self, last: crate::Seq) -> Option<std::ops::RangeInclusive<crate::Seq>> {
+        let repeat = self.steps.get(last as usize)?.repeat.as_ref()?;
+        let (first, _) = self.step(&repeat.back_to)?;
+        (first <= last).then_some(first..=last)
+    }
+
     /// The step with this name and its position.
     #[must_use]
     pub fn step(&self, name: &StepName) -> Option<(crate::Seq, &Step)> {
@@ -411,7 +279,7 @@ impl Contract {
         // The first fork that leads to a step; validation has seen to it that there is no second.
         let mut forked_by: HashMap<&StepName, crate::Seq> = HashMap::new();
         for (step, at) in self.steps.iter().zip(0..) {
-            for target in step.dispatch.iter().flat_map(|fork| &fork.to) {
+            for target in step.dispatch.iter().flat_map(|fork| fork.to.steps()) {
                 forked_by.entry(target).or_insert(at);
             }
         }

@@ -27,8 +27,8 @@ pub fn schema() -> Value {
         ("/$defs/Step", "oneOf", json!(kinds)),
         ("/$defs/Step/properties/out", "maxItems", json!(MAX_FILES)),
         ("/$defs/Input/properties/from", "maxItems", json!(MAX_FILES)),
-        ("/$defs/Dispatch/properties/to", "minItems", json!(2)),
-        ("/$defs/Dispatch/properties/from", "pattern", json!("^[^#]+#/")),
+        ("/$defs/Targets/anyOf/0", "minItems", json!(2)),
+        ("/$defs/Dispatch/properties/from", "pattern", json!("^([^#]+#/|outcome$)")),
     ] {
         if let Some(Value::Object(place)) = schema.pointer_mut(place) {
             place.insert(key.to_owned(), value);

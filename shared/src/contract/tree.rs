@@ -182,15 +182,18 @@ fn problem(error: &Error, position: Option<(u64, u64)>) -> Problem {
 }
 
 impl Node {
-    /// As JSON, for the parts of the grammar that only say that they are there.
-    pub(super) fn to_json(&self) -> serde_json::Value {
-        match &self.value {
-            Value::Null | Value::Float => serde_json::Value::Null,
+    /// As JSON, for what is taken whole. `text` is the whole document. `None`: a number that JSON has no word for.
+    pub(super) fn to_json(&self, text: &str) -> Option<serde_json::Value> {
+        Some(match &self.value {
+            Value::Null => serde_json::Value::Null,
+            Value::Float => serde_json::Number::from_f64(self.spelling(text).parse().ok()?)?.into(),
             Value::Bool(flag) => (*flag).into(),
             Value::Int(number) => (*number).into(),
             Value::Text(text) => text.as_str().into(),
-            Value::List(list) => list.iter().map(Self::to_json).collect(),
-            Value::Map(map) => map.iter().map(|(key, node)| (key.value.clone(), node.to_json())).collect(),
-        }
+            Value::List(list) => list.iter().map(|it| it.to_json(text)).collect::<Option<_>>()?,
+            Value::Map(map) => {
+                map.iter().map(|(key, node)| Some((key.value.clone(), node.to_json(text)?))).collect::<Option<_>>()?
+            }
+        })
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::fleet::Speaker;
 use super::{
-    Capability, Cause, Cx, Decide, Drain, EventKind, Fleet, Node, Policy, Refusal, Touches, Wake, promotion, settle,
+    Capability, Cause, Cx, Decide, Drain, EventKind, Fleet, Node, Policy, Refusal, Touches, Wake, line, settle,
 };
 use crate::{InstanceId, NodeId, Nonce, RunId, Seq, StreamId, Timestamp};
 
@@ -82,7 +82,8 @@ impl Decide for Advert {
             }
             Some(_) => return Err(Refusal::Superseded { node: id.clone(), what: "instance" }),
         }
-        promotion::scan_opened(fleet, cx);
+        line::reservation::review(fleet, cx, Wake::AdvertOpened);
+        line::promotion::scan(fleet, cx);
         self.reply(fleet, cx.now)
     }
 }
@@ -237,7 +238,10 @@ impl Advert {
     fn reply(&self, fleet: &Fleet, now: Timestamp) -> Result<AdvertReply, Refusal> {
         let id: &NodeId = &self.who.node;
         let node = fleet.node(id).ok_or_else(|| Refusal::NotFound(format!("node {id}")))?;
-        let leases = fleet.lease(id).filter(|lease| lease.holds(now)).map(|lease| (lease.run.clone(), lease.nonce));
+        let leases = fleet
+            .lease(id)
+            .filter(|lease| lease.holds(now) || fleet.is_exempt(lease))
+            .map(|lease| (lease.run.clone(), lease.nonce));
         Ok(AdvertReply {
             rev: node.rev,
             leases: leases.into_iter().collect(),

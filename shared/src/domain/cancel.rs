@@ -1,6 +1,6 @@
 //! Cancel: ends a queued or running Run. One that has ended stays as it is.
 
-use super::{Cause, Cx, Decide, Fleet, Refusal, Run, Touches, promotion, settle};
+use super::{Cause, Cx, Decide, Fleet, Refusal, Run, Touches, Wake, line, settle};
 use crate::{Principal, RunId, Timestamp};
 
 /// Who wants which Run ended.
@@ -21,7 +21,8 @@ impl Decide for Cancel {
 
     fn decide(&self, fleet: &mut Fleet, cx: &mut Cx<'_>) -> Result<Run, Refusal> {
         settle::close(fleet, cx, &self.run, Cause::Cancelled(self.by.clone()), false);
-        promotion::scan_opened(fleet, cx);
+        line::reservation::review(fleet, cx, Wake::RunCancelled);
+        line::promotion::scan(fleet, cx);
         fleet.runs.get(&self.run).cloned().ok_or_else(|| Refusal::NotFound(format!("run {}", self.run)))
     }
 }

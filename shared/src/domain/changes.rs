@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Fleet, Wake, promotion};
+use super::{Artifact, AskChange, Fleet, Place, Wake, line};
 use crate::{Duration, NodeId, Nonce, RunId, Seq, Timestamp};
 
 /// A source of fresh random ids.
@@ -23,13 +23,21 @@ pub struct Settings {
     pub factor: u32,
     /// Most nodes one Run may hold; 0 = no limit.
     pub max_per_run: u32,
+    /// A Run that needs several nodes and has waited this long gets them reserved.
+    pub reserve_after: Duration,
     /// Set while the mediator stops on purpose: an advert that it still answers lives at least this long.
     pub restart_grace: Option<Duration>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { renew: Duration::from_secs(10), factor: 6, max_per_run: 0, restart_grace: None }
+        Self {
+            renew: Duration::from_secs(10),
+            factor: 6,
+            max_per_run: 0,
+            reserve_after: Duration::from_secs(300),
+            restart_grace: None,
+        }
     }
 }
 
@@ -92,6 +100,15 @@ pub enum Refusal {
     /// The run id is taken.
     #[error("run {0} exists with another contract or submitter; choose another run id")]
     RunExists(RunId),
+    /// Nobody is asked, or nobody any more.
+    #[error("this question is not open: {0}")]
+    NotAsked(String),
+    /// The contract names others.
+    #[error("the contract names who may answer this question, and you are not among them")]
+    NotAnAnswerer,
+    /// The answer leads nowhere.
+    #[error("this answer does not do: {0}")]
+    BadAnswer(String),
     /// No such thing.
     #[error("there is no {0}")]
     NotFound(String),
@@ -118,7 +135,11 @@ pub enum EventKind {
     RunRejected,
     RunPromoted,
     RunVerifying,
+    RunStartedOver,
+    RunRewound,
     RunClosed,
+    StepWaiting,
+    StepAsked,
     StepClaimed,
     StepEnded,
     LeaseGranted,
@@ -141,7 +162,11 @@ impl EventKind {
             Self::RunRejected => "run.rejected",
             Self::RunPromoted => "run.promoted",
             Self::RunVerifying => "run.verifying",
+            Self::RunStartedOver => "run.started_over",
+            Self::RunRewound => "run.rewound",
             Self::RunClosed => "run.closed",
+            Self::StepWaiting => "step.waiting",
+            Self::StepAsked => "step.asked",
             Self::StepClaimed => "step.claimed",
             Self::StepEnded => "step.ended",
             Self::LeaseGranted => "lease.granted",
@@ -157,7 +182,7 @@ impl EventKind {
     }
 }
 
-/// A queued Run that got its nodes.
+/// Somebody in line was served: a queued Run got its nodes, or a Run that had waited got what it acquires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promotion {
     /// Which.
@@ -183,6 +208,10 @@ pub struct Changes {
     pub steps: BTreeSet<(RunId, Seq)>,
     /// Attempts whose row must be written.
     pub attempts: BTreeSet<(RunId, Seq, u32)>,
+    /// Questions that opened or closed, in order.
+    pub asks: Vec<AskChange>,
+    /// Outputs that the mediator itself has stored.
+    pub artifacts: Vec<Artifact>,
     /// Queued Runs that were promoted without being loaded, with the rev they now have.
     pub promoted_unloaded: BTreeMap<RunId, (Vec<super::Assigned>, i64)>,
     /// The fleet row itself moved (rev, place).
@@ -243,12 +272,28 @@ pub struct Cx<'a> {
     pub(super) opened: BTreeSet<NodeId>,
     /// Why the queue must be scanned.
     pub(super) wake: Option<Wake>,
+    /// Places that this command put in line, or of which it made one the head.
+    pub(super) joined: BTreeSet<Place>,
+    /// Acquires that do not wait.
+    pub(super) impatient: BTreeSet<Place>,
+    /// The fleet's rev when it was scanned last.
+    pub(super) scanned_at: i64,
 }
 
 impl<'a> Cx<'a> {
     /// The context of one command.
     pub fn new(now: Timestamp, settings: &'a Settings, ids: &'a mut dyn Ids, changes: &'a mut Changes) -> Self {
-        Self { now, settings, changes, ids, opened: BTreeSet::new(), wake: None }
+        Self {
+            now,
+            settings,
+            changes,
+            ids,
+            opened: BTreeSet::new(),
+            wake: None,
+            joined: BTreeSet::new(),
+            impatient: BTreeSet::new(),
+            scanned_at: 0,
+        }
     }
 
     pub(super) fn nonce(&mut self) -> Nonce {
@@ -268,9 +313,10 @@ impl Fleet {
     /// # Errors
     /// What [`Decide::decide`] refuses.
     pub fn apply<D: Decide>(&mut self, command: &D, cx: &mut Cx<'_>) -> Result<D::Answer, Refusal> {
+        cx.scanned_at = self.rev;
         let answer = command.decide(self, cx)?;
-        debug_assert!(cx.wake.is_none(), "a command opened a node and did not scan");
-        promotion::scan_opened(self, cx);
+        debug_assert!(cx.wake.is_none() && cx.joined.is_empty(), "a command opened a node and did not scan");
+        line::promotion::scan(self, cx);
         Ok(answer)
     }
 }

@@ -9,8 +9,7 @@ use serde_json::json;
 
 use super::fleet::Speaker;
 use super::{
-    Attempt, Cx, Decide, EventKind, FailReason, Fleet, Refusal, Run, RunState, Step, StepState, Touches, promotion,
-    settle,
+    Attempt, Cx, Decide, EventKind, FailReason, Fleet, Refusal, Run, RunState, Step, StepState, Touches, course, line,
 };
 use crate::{Nonce, RunId, Seq, StepName, Timestamp, WorkId};
 
@@ -81,6 +80,12 @@ impl Decide for Claim {
         if !may_claim {
             return Ok(None);
         }
+        // A Run that was promoted without being read has not begun what the mediator does for it itself.
+        if run.ready().any(|step| !step.kind.is_executed()) {
+            course::proceed(fleet, cx, &run_id);
+            line::promotion::scan(fleet, cx);
+        }
+        let Some(run) = fleet.runs.get(&run_id).filter(|run| run.state == RunState::Running) else { return Ok(None) };
         let Some(seq) = run.ready().map(|step| step.seq).find(|seq| run.node_of_step(*seq) == Some(&id)) else {
             return Ok(None);
         };
@@ -91,8 +96,8 @@ impl Decide for Claim {
         if let Some(message) = missing {
             step.state = StepState::Failed { reason: FailReason::InputMissing, message, at: cx.now };
             fleet.touch_run(&run_id, cx);
-            settle::settle(fleet, cx, &run_id);
-            promotion::scan_opened(fleet, cx);
+            course::proceed(fleet, cx, &run_id);
+            line::promotion::scan(fleet, cx);
             return Ok(None);
         }
         step.attempt += 1;

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Assigned, Cx, EventKind, Lease, Node, Queue, Run, Wake};
+use super::{Assigned, Cx, EventKind, Lease, Node, Place, Queue, Reservation, Run, Shape, StepState, Wake};
 use crate::{InstanceId, NodeId, Principal, RunId, StreamId, Timestamp};
 
 /// The order in which nodes are used. Reading the struct is reading the rule: little first, then by id.
@@ -31,7 +31,9 @@ pub struct Fleet {
     pub next_place: i64,
     /// When the reaper was here last.
     pub reaped_at: Option<Timestamp>,
-    /// Waiting Runs.
+    /// What is kept for a wide Run.
+    pub reservation: Option<Reservation>,
+    /// Who waits.
     pub queue: Queue,
     /// Loaded Runs.
     pub runs: BTreeMap<RunId, Run>,
@@ -184,12 +186,53 @@ impl Fleet {
         }
     }
 
-    /// Renews a lease that still holds. One that has run out is never revived.
+    /// Renews a lease that still holds. One that has run out is never revived, unless nothing can run under it.
     pub(super) fn renew_lease(&mut self, id: &NodeId, cx: &mut Cx<'_>) {
-        if let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.holds(cx.now)) {
+        if self.lease(id).is_some_and(|lease| lease.holds(cx.now) || self.is_exempt(lease)) {
+            self.extend_lease(id, cx);
+        }
+    }
+
+    /// One full horizon, from now.
+    pub(super) fn extend_lease(&mut self, id: &NodeId, cx: &mut Cx<'_>) {
+        if let Some(lease) = self.leases.get_mut(id) {
             // Never shortened: the agent may have been promised more when a mediator stopped.
             lease.not_after = lease.not_after.max(cx.now + cx.settings.horizon());
             cx.changes.leases.insert(id.clone());
+        }
+    }
+
+    /// A lease that does not run out, because its Run waits for a person and there is nothing to stop.
+    #[must_use]
+    pub fn is_exempt(&self, lease: &Lease) -> bool {
+        self.runs.get(&lease.run).is_some_and(Run::waits_for_a_person)
+    }
+
+    /// How many nodes a Run holds.
+    #[must_use]
+    pub fn held_by(&self, run: &RunId) -> u32 {
+        let nodes = self.runs.get(run).map(Run::nodes).unwrap_or_default();
+        let held = nodes.iter().filter(|node| self.lease(node).is_some_and(|lease| lease.run == *run)).count();
+        u32::try_from(held).unwrap_or(u32::MAX)
+    }
+
+    /// Takes a Run into memory as it was read, and its waiting acquires into the line.
+    pub fn load_run(&mut self, run: Run) {
+        for step in run.steps.iter().filter(|step| step.state == StepState::Waiting) {
+            if let Some(acquire) = run.spec(step.seq).and_then(|spec| spec.acquire.as_ref()) {
+                let shape = Shape::of_acquire(&run.id, step.seq, &acquire.require());
+                let since = step.started_at.unwrap_or(run.created_at);
+                self.queue.insert(Place::of_acquire(run.place, step.seq), run.id.clone(), shape, since);
+            }
+        }
+        self.runs.insert(run.id.clone(), run);
+    }
+
+    /// Forgets a Run and its waiting acquires: it is read again when a command touches it.
+    pub fn unload_run(&mut self, id: &RunId) {
+        let Some(run) = self.runs.remove(id) else { return };
+        for step in run.steps.iter().filter(|step| step.state == StepState::Waiting) {
+            self.queue.remove(Place::of_acquire(run.place, step.seq));
         }
     }
 

@@ -1,7 +1,7 @@
 //! What holds after every command: one id, one sentence, one predicate each. The same predicates serve tests,
 //! the simulation and debug builds of the mediator.
 
-use super::{Fleet, RunState, Settings, StepState, promotion};
+use super::{Fleet, RunState, Settings, StepState, line};
 use crate::Timestamp;
 
 /// A rule that must hold between two commands.
@@ -71,9 +71,9 @@ pub const ALL: [Invariant; 6] = [
     },
     Invariant {
         id: "I7",
-        rule: "no wake is lost: no waiting Run could run now",
+        rule: "no wake is lost: nobody in line could be served now, except whom the reservation holds back",
         broken: |fleet, settings, now| {
-            promotion::first_runnable(fleet, now, settings.max_per_run).map(|place| format!("place {place} could run"))
+            line::promotion::first_runnable(fleet, settings, now).map(|place| format!("{place:?} could be served"))
         },
     },
 ];

@@ -1,9 +1,13 @@
 //! The reaper, and the two scans that belong to no event.
 
-use super::{Cause, Cx, Decide, Fleet, Refusal, Touches, Wake, promotion, settle};
-use crate::{NodeId, RunId, Timestamp};
+use super::{
+    Cause, Cx, Decide, FailReason, Fleet, Refusal, RunState, Step, StepState, Touches, Wake, course, line, settle,
+};
+use crate::{NodeId, RunId, Seq, Timestamp};
 
-/// Ends what holds a lease that has run out. Conditional on "still expired" in this very transaction.
+/// What time alone brings about: questions and acquires whose time is over, leases that have run out, nodes that
+/// fell silent, and a reservation for whoever has waited long. Each conditional on "still so" in this very
+/// transaction.
 #[derive(Debug, Clone, Copy)]
 pub struct Reap;
 
@@ -12,6 +16,7 @@ impl Decide for Reap {
     type Answer = usize;
 
     fn touches(&self, fleet: &Fleet, now: Timestamp) -> Touches {
+        // Runs with a question or a waiting acquire are in memory always.
         fleet.leases().filter(|lease| !lease.holds(now)).map(|lease| lease.run.clone()).collect()
     }
 
@@ -22,19 +27,45 @@ impl Decide for Reap {
     fn decide(&self, fleet: &mut Fleet, cx: &mut Cx<'_>) -> Result<usize, Refusal> {
         fleet.reaped_at = Some(cx.now);
         cx.changes.reaped = true;
+        for (run, seq) in overdue(fleet, cx.now) {
+            end_overdue(fleet, cx, &run, seq);
+        }
         let expired: Vec<(NodeId, RunId)> = fleet
             .leases()
-            .filter(|lease| !lease.holds(cx.now))
+            .filter(|lease| !lease.holds(cx.now) && !fleet.is_exempt(lease))
             .map(|lease| (lease.node.clone(), lease.run.clone()))
             .collect();
         for (node, run) in &expired {
             // Losing one node may have ended the Run, and with it the leases on the others.
-            if fleet.lease(node).is_some_and(|lease| lease.run == *run) {
+            let still = fleet.lease(node).is_some_and(|lease| lease.run == *run && !lease.holds(cx.now));
+            if still {
                 settle::lose_node(fleet, cx, run, node, Cause::LeaseExpired(node.clone()));
             }
         }
-        promotion::scan_opened(fleet, cx);
+        line::reservation::review(fleet, cx, Wake::LeaseExpired);
+        line::promotion::scan(fleet, cx);
+        line::reservation::establish(fleet, cx);
         Ok(expired.len())
+    }
+}
+
+/// Steps that wait for a person or for a node and may do so no longer.
+fn overdue(fleet: &Fleet, now: Timestamp) -> Vec<(RunId, Seq)> {
+    let waits = |step: &&Step| matches!(step.state, StepState::Asked { .. } | StepState::Waiting);
+    let steps = fleet.runs.values().filter(|run| run.state == RunState::Running).flat_map(|run| {
+        let late = run.steps.iter().filter(waits).filter(|step| step.deadline.is_some_and(|it| it <= now));
+        late.map(|step| (run.id.clone(), step.seq))
+    });
+    steps.collect()
+}
+
+fn end_overdue(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq: Seq) {
+    // An earlier one may have ended the Run.
+    let Some(step) = fleet.runs.get(id).and_then(|run| run.step(seq)) else { return };
+    match step.state {
+        StepState::Waiting => course::end_acquire(fleet, cx, id, seq, FailReason::Unavailable),
+        StepState::Asked { .. } => course::withdraw(fleet, cx, id, seq),
+        _ => {}
     }
 }
 
@@ -60,9 +91,10 @@ impl Decide for Rescan {
         match self {
             Self::Startup => {
                 revive_after_outage(fleet, cx);
-                promotion::scan_all(fleet, cx, Wake::Startup);
+                line::reservation::review(fleet, cx, Wake::Startup);
+                line::promotion::scan_all(fleet, cx, Wake::Startup);
             }
-            Self::Sweep => promotion::scan_all(fleet, cx, Wake::Sweep),
+            Self::Sweep => line::promotion::scan_all(fleet, cx, Wake::Sweep),
         }
         Ok(())
     }

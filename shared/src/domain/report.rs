@@ -1,13 +1,15 @@
 //! Report: one attempt of a step has ended.
 //!
 //! An attempt that was answered gets its stored answer before any fence is looked at. Every other report
-//! needs a present lease with its nonce that still holds. Then: the step's own end, its fork, what it
+//! needs a present lease with its nonce that still holds. Then: the step's own end, its course, what it
 //! releases, whether the Run is over, and the owner's boundary, in this order (settling wins).
 
-use serde_json::json;
-
-use super::fleet::Speaker;
-use super::{Answer, Cx, Decide, EventKind, FailReason, Fleet, Refusal, StepState, Touches, fork, promotion, settle};
+use super::{
+    Answer, Cx, Decide, FailReason, Fleet, Refusal, StepState, Touches,
+    course::{self, Ended},
+    fleet::Speaker,
+    line,
+};
 use crate::{Nonce, RunId, Seq, Timestamp};
 
 /// How the attempt ended.
@@ -46,6 +48,8 @@ pub struct Report {
     pub produced: Vec<String>,
     /// For a step that forks: what the mediator read at `dispatch.from`, or why it could not.
     pub fork_value: Option<Result<String, String>>,
+    /// What the mediator found wrong with the outputs: an answer that does not fit its schema.
+    pub invalid: Option<String>,
     /// How much log belongs to the attempt, in bytes; fewer stored means that it is truncated.
     pub log_bytes: u64,
 }
@@ -72,11 +76,8 @@ impl Decide for Report {
         }
         self.fence(fleet, cx.now)?;
         self.end_step(fleet, cx);
-        settle::release_roles(fleet, cx, &self.run, self.seq);
-        settle::settle(fleet, cx, &self.run);
-        settle::boundary(fleet, cx, &self.who.node);
-        settle::announce_ready(fleet, cx, &self.run);
-        promotion::scan_opened(fleet, cx);
+        course::proceed(fleet, cx, &self.run);
+        line::promotion::scan(fleet, cx);
         self.stored_answer(fleet)?.ok_or(Refusal::Stale("the attempt was not recorded"))
     }
 }
@@ -117,52 +118,26 @@ impl Report {
     }
 
     fn end_step(&self, fleet: &mut Fleet, cx: &mut Cx<'_>) {
-        let Some(run) = fleet.runs.get_mut(&self.run) else { return };
-        let fork = run.spec(self.seq).and_then(|spec| spec.dispatch.clone());
-        let (state, pick) = match (&self.outcome, fork) {
+        let state = match (&self.outcome, &self.invalid) {
             (Outcome::NotCompleted { reason, message }, _) => {
-                (StepState::Failed { reason: *reason, message: message.clone(), at: cx.now }, None)
+                StepState::Failed { reason: *reason, message: message.clone(), at: cx.now }
             }
-            (Outcome::Completed { exit_code }, None) => {
-                (StepState::Done { exit_code: Some(*exit_code), at: cx.now }, None)
+            (Outcome::Completed { .. }, Some(message)) => {
+                StepState::Failed { reason: FailReason::InvalidOutput, message: message.clone(), at: cx.now }
             }
-            (Outcome::Completed { exit_code }, Some(fork)) => match self.pick(&fork) {
-                Ok(target) => (StepState::Done { exit_code: Some(*exit_code), at: cx.now }, Some((fork, target))),
-                Err(message) => (StepState::Failed { reason: FailReason::InvalidOutput, message, at: cx.now }, None),
-            },
+            (Outcome::Completed { exit_code }, None) => StepState::Done { exit_code: Some(*exit_code), at: cx.now },
         };
-        let Some(step) = run.step_mut(self.seq) else { return };
-        let word = state.as_str();
-        step.state = state;
-        step.produced.clone_from(&self.produced);
-        if let Some(attempt) = step.attempts.iter_mut().find(|it| it.number == self.attempt) {
+        let ended = Ended {
+            state,
+            produced: self.produced.clone(),
+            value: self.fork_value.clone(),
+            node: Some(self.who.node.clone()),
+        };
+        let word = course::end_step(fleet, cx, &self.run, self.seq, ended);
+        let step = fleet.runs.get_mut(&self.run).and_then(|run| run.step_mut(self.seq));
+        if let Some(attempt) = step.and_then(|step| step.attempts.iter_mut().find(|it| it.number == self.attempt)) {
             attempt.answer = Some(Answer { state: word.to_owned(), log_bytes: self.log_bytes });
         }
-        let name = step.name.clone();
-        let mut changed = vec![self.seq];
-        if let Some((fork, target)) = pick {
-            changed.extend(fork::decide(run, &fork.to, &target, cx.now));
-        }
-        cx.changes.steps.extend(changed.into_iter().map(|seq| (self.run.clone(), seq)));
         cx.changes.attempts.insert((self.run.clone(), self.seq, self.attempt));
-        cx.changes.event(
-            EventKind::StepEnded,
-            Some(&self.run),
-            Some(&self.who.node),
-            json!({"step": name.as_str(), "attempt": self.attempt, "state": word}),
-        );
-        fleet.touch_run(&self.run, cx);
-    }
-
-    fn pick(&self, fork: &crate::contract::Dispatch) -> Result<crate::StepName, String> {
-        let value = match &self.fork_value {
-            Some(Ok(value)) => value,
-            Some(Err(why)) => return Err(format!("dispatch from {}: {why}", fork.from)),
-            None => return Err(format!("dispatch from {}: no value was read", fork.from)),
-        };
-        fork.to.iter().find(|target| target.as_str() == value).cloned().ok_or_else(|| {
-            let targets: Vec<&str> = fork.to.iter().map(crate::StepName::as_str).collect();
-            format!("dispatch from {}: {value:?} is none of {}", fork.from, targets.join(", "))
-        })
     }
 }

@@ -147,10 +147,37 @@ impl Run {
         }) && done
     }
 
-    /// Some open step still runs on this node.
+    /// Some step that is open, or that a loop may still reset, runs on this node.
     #[must_use]
     pub fn needs_node(&self, node: &NodeId) -> bool {
-        self.steps.iter().any(|step| step.is_open() && self.node_of_step(step.seq) == Some(node))
+        let resettable = self.resettable();
+        let mut on_node = self.steps.iter().filter(|step| self.node_of_step(step.seq) == Some(node));
+        on_node.any(|step| step.is_open() || resettable.contains(&step.seq))
+    }
+
+    /// Nothing happens until a person answers, so that there is nothing to stop should a node fall silent: an ask
+    /// is open, and no step is ready or claimed.
+    #[must_use]
+    pub fn waits_for_a_person(&self) -> bool {
+        self.state == RunState::Running
+            && self.steps.iter().any(|step| matches!(step.state, StepState::Asked { .. }))
+            && !self.steps.iter().any(|step| matches!(step.state, StepState::Claimed { .. }))
+            && self.ready().next().is_none()
+    }
+
+    /// Moves only by what happens elsewhere: an answer, or a node that comes free. Such a Run stays in memory.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.state, StepState::Asked { .. } | StepState::Waiting))
+    }
+
+    /// Roles that were given back for good: no node is held for them any more.
+    #[must_use]
+    pub fn has_released(&self, role: &crate::RoleName) -> bool {
+        self.steps.iter().any(|step| {
+            matches!(step.state, StepState::Done { .. })
+                && self.spec(step.seq).is_some_and(|spec| spec.release.contains(role))
+        })
     }
 
     /// How its conditions look now. Empty when the contract has none.

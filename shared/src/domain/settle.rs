@@ -5,8 +5,11 @@
 
 use serde_json::json;
 
-use super::{Cause, Cx, Drain, EventKind, FailReason, Fleet, Run, RunState, StepState, Verdict, Wake, verdict};
-use crate::{NodeId, RunId, Seq};
+use super::{
+    AskChange, Cause, Cx, Drain, EventKind, FailReason, Fleet, Place, RunState, StepState, Verdict, Wake, course,
+    verdict,
+};
+use crate::{NodeId, RunId, Seq, contract::OnDrain};
 
 /// The wake point under which the leases of a Run that ended this way are freed.
 const fn wake_of(cause: &Cause) -> Wake {
@@ -35,7 +38,13 @@ pub(super) fn close(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, cause: Cause
         Cause::LeaseExpired(node) | Cause::NodeRestarted(node) => Some(node.clone()),
         Cause::Judged | Cause::StepFailed(_) | Cause::Cancelled(_) | Cause::Drain(_) | Cause::Rejected => None,
     };
+    let place = run.place;
+    let waiting: Vec<Seq> =
+        run.steps.iter().filter(|step| step.state == StepState::Waiting).map(|step| step.seq).collect();
     for step in &mut run.steps {
+        if matches!(step.state, StepState::Asked { .. }) {
+            cx.changes.asks.push(AskChange::withdrawn(id, step));
+        }
         step.state = match &step.state {
             StepState::Pending | StepState::Waiting | StepState::Asked { .. } => StepState::Skipped { at: now },
             StepState::Claimed { node, .. } => {
@@ -52,10 +61,13 @@ pub(super) fn close(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, cause: Cause
     let was_queued = run.state == RunState::Queued;
     run.state = if succeeded { RunState::Succeeded(verdict) } else { RunState::Failed(verdict) };
     run.ended_at = Some(now);
-    let (place, nodes, state) = (run.place, run.nodes(), run.state.as_str());
+    let (nodes, state) = (run.nodes(), run.state.as_str());
 
     if was_queued {
-        fleet.queue.remove(place);
+        fleet.queue.remove(Place::of_run(place));
+    }
+    for seq in waiting {
+        fleet.queue.remove(Place::of_acquire(place, seq));
     }
     fleet.touch_run(id, cx);
     cx.changes.sealed.insert(id.clone());
@@ -67,7 +79,7 @@ pub(super) fn close(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, cause: Cause
     }
 }
 
-fn sentence(cause: &Cause) -> String {
+pub(super) fn sentence(cause: &Cause) -> String {
     match cause {
         Cause::Judged => "the run was decided".to_owned(),
         Cause::StepFailed(step) => format!("step {step} did not complete"),
@@ -90,7 +102,10 @@ pub(super) fn settle(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId) {
     let open = run.steps.iter().any(super::Step::is_open);
     if open {
         // Without conditions the first step that ends otherwise than well decides; with them only the end does.
-        let decided = run.contract.success_when.is_empty() && run.steps.iter().any(verdict::ends_run_by_itself);
+        let decided = run.contract.success_when.is_empty() && {
+            let resettable = run.resettable();
+            run.steps.iter().any(|step| verdict::ends_run_by_itself(step) && !resettable.contains(&step.seq))
+        };
         if decided {
             close(fleet, cx, id, Cause::Judged, false);
         }
@@ -102,18 +117,25 @@ pub(super) fn settle(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId) {
     close(fleet, cx, id, Cause::Judged, succeeded);
 }
 
-/// A Run loses a node, for whatever reason. If no open step needs it, the node is given back and the Run
-/// goes on; otherwise the Run ends.
+/// A Run loses a node, for whatever reason. If no step can still need it, the node is given back and the Run goes
+/// on; otherwise the Run starts over, where its contract allows that, or ends.
 pub(super) fn lose_node(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, node: &NodeId, cause: Cause) {
-    match fleet.runs.get(id) {
-        Some(run) if !run.needs_node(node) => {
-            // What the reaper or a restart takes is theirs by name, also where the Run goes on without it.
-            let wake = if matches!(cause, Cause::Drain(_)) { Wake::PartialRelease } else { wake_of(&cause) };
-            fleet.release(node, wake, cx);
-        }
-        Some(_) => close(fleet, cx, id, cause, false),
+    let Some(run) = fleet.runs.get(id) else {
         // Its row could not be read. The node is the owner's: it goes back, the row is left for a person.
-        None => fleet.release(node, wake_of(&cause), cx),
+        return fleet.release(node, wake_of(&cause), cx);
+    };
+    let is_drain = matches!(cause, Cause::Drain(_));
+    if !run.needs_node(node) {
+        // What the reaper or a restart takes is theirs by name, also where the Run goes on without it.
+        let wake = if is_drain { Wake::PartialRelease } else { wake_of(&cause) };
+        return fleet.release(node, wake, cx);
+    }
+    let starts_over =
+        if is_drain { run.contract.on_drain == OnDrain::Requeue } else { run.losses < run.contract.on_lost.retry };
+    if starts_over {
+        course::start_over(fleet, cx, id, &cause, wake_of(&cause));
+    } else {
+        close(fleet, cx, id, cause, false);
     }
 }
 
@@ -128,17 +150,17 @@ pub(super) fn boundary(fleet: &mut Fleet, cx: &mut Cx<'_>, node: &NodeId) {
     }
 }
 
-/// Gives back the nodes of roles that are no longer used, as far as no other role of the Run holds them.
+/// Gives back the nodes of roles that this step, which is DONE, releases, as far as the Run holds them for nothing
+/// else.
 pub(super) fn release_roles(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq: Seq) {
-    let Some(run) = fleet.runs.get_mut(id) else { return };
-    let Some(spec) = run.contract.steps.get(seq as usize) else { return };
-    if spec.release.is_empty() {
+    let Some(run) = fleet.runs.get(id) else { return };
+    if run.spec(seq).is_none_or(|spec| spec.release.is_empty()) {
         return;
     }
-    let kept = |run: &Run, node: &NodeId| {
-        run.assigned.iter().any(|it| it.node == *node && !spec.release.contains(&it.role)) || run.needs_node(node)
+    let kept = |node: &NodeId| {
+        run.assigned.iter().any(|it| it.node == *node && !run.has_released(&it.role)) || run.needs_node(node)
     };
-    let freed: Vec<NodeId> = run.nodes().into_iter().filter(|node| !kept(run, node)).collect();
+    let freed: Vec<NodeId> = run.nodes().into_iter().filter(|node| !kept(node)).collect();
     for node in freed {
         if fleet.lease(&node).is_some_and(|lease| lease.run == *id) {
             fleet.release(&node, Wake::PartialRelease, cx);

@@ -91,11 +91,15 @@ pub enum FailReason {
     NodeRestarted,
     /// The lease of its node ran out.
     LeaseExpired,
+    /// An acquire found nothing free.
+    Unavailable,
+    /// An acquire would have waited for ever: the Runs that hold what it wants wait for each other.
+    Deadlock,
 }
 
 impl FailReason {
     /// Every one.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::CouldNotStart,
         Self::Timeout,
         Self::Killed,
@@ -108,6 +112,8 @@ impl FailReason {
         Self::RunClosed,
         Self::NodeRestarted,
         Self::LeaseExpired,
+        Self::Unavailable,
+        Self::Deadlock,
     ];
 
     /// The word in the store and on the wire.
@@ -126,6 +132,8 @@ impl FailReason {
             Self::RunClosed => "run_closed",
             Self::NodeRestarted => "node_restarted",
             Self::LeaseExpired => "lease_expired",
+            Self::Unavailable => "unavailable",
+            Self::Deadlock => "deadlock",
         }
     }
 
@@ -141,7 +149,32 @@ impl FailReason {
             | Self::InputMissing
             | Self::OutputRefused
             | Self::Stuck => true,
-            Self::InvalidOutput | Self::RunClosed | Self::NodeRestarted | Self::LeaseExpired => false,
+            Self::InvalidOutput
+            | Self::RunClosed
+            | Self::NodeRestarted
+            | Self::LeaseExpired
+            | Self::Unavailable
+            | Self::Deadlock => false,
+        }
+    }
+
+    /// Another attempt on the same node may end better (`max_attempts`). What ended because somebody wanted it
+    /// to, or because the node or its folder is not what it was, is not repeated.
+    #[must_use]
+    pub const fn is_repeatable(self) -> bool {
+        match self {
+            Self::CouldNotStart | Self::Timeout | Self::InputMissing | Self::OutputRefused | Self::InvalidOutput => {
+                true
+            }
+            Self::Killed
+            | Self::Stopped
+            | Self::WorkspaceLost
+            | Self::Stuck
+            | Self::RunClosed
+            | Self::NodeRestarted
+            | Self::LeaseExpired
+            | Self::Unavailable
+            | Self::Deadlock => false,
         }
     }
 }
@@ -215,7 +248,7 @@ pub struct Step {
     pub picked: Option<bool>,
     /// When its last attempt was claimed.
     pub started_at: Option<Timestamp>,
-    /// Until when its last attempt may run, for show.
+    /// Until when its last attempt may run, for show; until when an ask stays open or an acquire waits.
     pub deadline: Option<Timestamp>,
     /// Output files of its last attempt, by name.
     pub produced: Vec<String>,
@@ -240,6 +273,16 @@ impl Step {
             StepState::Done { at, .. } | StepState::Failed { at, .. } | StepState::Skipped { at } => Some(at),
             StepState::Pending | StepState::Waiting | StepState::Claimed { .. } | StepState::Asked { .. } => None,
         }
+    }
+
+    /// Back to not begun, as if it had never run in this pass. What it has been through stays: `attempt`, `chosen`,
+    /// `picked`.
+    pub(super) fn reset(&mut self) {
+        self.state = StepState::Pending;
+        self.tries = 0;
+        self.started_at = None;
+        self.deadline = None;
+        self.produced.clear();
     }
 
     /// An execution by its number.

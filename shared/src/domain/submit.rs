@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{
-    Assigned, Cause, Cx, Decide, EventKind, Fleet, Refusal, Reject, Run, RunState, Settings, Shape, Step, StepState,
-    Touches, Verdict, matching, promotion,
+    Assigned, Cause, Cx, Decide, EventKind, Fleet, Node, Place, Refusal, Reject, Run, RunState, Settings, Shape, Step,
+    StepState, Touches, Verdict, line, matching,
 };
 use crate::{
     Principal, RunId, Seq, Timestamp,
@@ -53,7 +53,8 @@ pub fn preview(
         let reason = format!("the run wants {width} nodes; lease.max_per_run allows {most}");
         return Err(Reject { code: matching::NEVER, role: None, reason });
     }
-    matching::match_roles(requires, fleet.live(now), |node| fleet.is_busy(node))
+    let reserved = |node: &Node| fleet.reservation.as_ref().is_some_and(|it| it.nodes.contains(&node.id));
+    matching::match_roles(requires, fleet.live(now), |node| fleet.is_busy(node) || reserved(node))
 }
 
 impl Decide for Submit {
@@ -90,9 +91,10 @@ impl Decide for Submit {
             return Ok(Submitted { run, existing: false });
         }
         cx.changes.event(EventKind::RunQueued, Some(&run.id), None, json!({"place": run.place}));
-        fleet.queue.insert(run.place, run.id.clone(), self.shape.clone());
+        fleet.queue.insert(Place::of_run(run.place), run.id.clone(), self.shape.clone(), cx.now);
         fleet.runs.insert(run.id.clone(), run);
-        promotion::scan_shape(fleet, cx, &self.shape.hash);
+        cx.joined.extend(fleet.queue.head_of(&self.shape.hash));
+        line::promotion::scan(fleet, cx);
         let run = fleet.runs.get(&self.run).cloned().ok_or_else(|| Refusal::NotFound(format!("run {}", self.run)))?;
         Ok(Submitted { run, existing: false })
     }

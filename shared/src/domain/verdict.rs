@@ -33,6 +33,15 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// The node it is about.
+    #[must_use]
+    pub const fn node(&self) -> Option<&NodeId> {
+        match self {
+            Self::Drain(node) | Self::LeaseExpired(node) | Self::NodeRestarted(node) => Some(node),
+            Self::Judged | Self::StepFailed(_) | Self::Cancelled(_) | Self::Rejected => None,
+        }
+    }
+
     /// The word in the store, on the wire and on the screen.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {

@@ -91,6 +91,7 @@ fn report(world: &World, step: Option<&ClaimedStep>, outcome: Outcome) -> Report
         outcome,
         produced: Vec::new(),
         fork_value: None,
+        invalid: None,
         log_bytes: 0,
     }
 }

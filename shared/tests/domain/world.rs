@@ -237,6 +237,7 @@ impl World {
             outcome: Outcome::Completed { exit_code },
             produced: out,
             fork_value: None,
+            invalid: None,
             log_bytes: 0,
         }
     }

@@ -34,8 +34,7 @@ fn demonstrate() -> Result<()> {
     let machine = |name, capability: &str, room: &str| {
         let capabilities = format!("[[capability]]\nname = \"{capability}\"\nattrs = {{ room = \"{room}\" }}\n");
         let extra = "pass_env = [\"PATH\", \"HOME\", \"CARGO_HOME\", \"RUSTUP_HOME\"]\n";
-        let options =
-            AgentOptions { name, slots: 1, capabilities: &capabilities, extra, mediator: None, state_dir: None };
+        let options = AgentOptions { capabilities: &capabilities, extra, ..AgentOptions::builder(name) };
         Agent::start_as_user(&mediator, &options)
     };
     let _bench = machine("bench", "build", "workshop");

@@ -18,7 +18,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-type Answer<T> = Result<T, Status>;
+type Told<T> = Result<T, Status>;
 
 /// Answers in their order; the last one stays.
 pub(super) struct Script<T>(VecDeque<T>);
@@ -45,7 +45,7 @@ impl<T: Clone> Script<T> {
 /// What a stream says, and whether it then stays silent instead of ending.
 #[derive(Clone)]
 pub(super) struct Says<T> {
-    pub(super) items: Vec<Answer<T>>,
+    pub(super) items: Vec<Told<T>>,
     pub(super) hangs: bool,
 }
 
@@ -62,7 +62,7 @@ impl<T: Clone + Send + 'static> Says<T> {
         Self { items: items.into_iter().map(Ok).chain([Err(status)]).collect(), hangs: false }
     }
 
-    fn stream(self) -> BoxStream<'static, Answer<T>> {
+    fn stream(self) -> BoxStream<'static, Told<T>> {
         let items = futures::stream::iter(self.items);
         if self.hangs { items.chain(futures::stream::pending()).boxed() } else { items.boxed() }
     }
@@ -70,18 +70,20 @@ impl<T: Clone + Send + 'static> Says<T> {
 
 #[derive(Default)]
 pub(super) struct Lines {
-    pub(super) submit: Script<Answer<SubmitResponse>>,
-    pub(super) dry_run: Script<Answer<DryRunResponse>>,
-    pub(super) get_run: Script<Answer<RunDetail>>,
-    pub(super) list_runs: Script<Answer<ListRunsResponse>>,
-    pub(super) watch_run: Script<Answer<Says<RunDetail>>>,
-    pub(super) cancel: Script<Answer<RunView>>,
-    pub(super) explain: Script<Answer<ExplainResponse>>,
-    pub(super) get_log: Script<Answer<Says<LogChunk>>>,
-    pub(super) get_record: Script<Answer<Says<Chunk>>>,
-    pub(super) list_nodes: Script<Answer<ListNodesResponse>>,
-    pub(super) list_leases: Script<Answer<ListLeasesResponse>>,
-    pub(super) watch_fleet: Script<Answer<Says<Event>>>,
+    pub(super) submit: Script<Told<SubmitResponse>>,
+    pub(super) dry_run: Script<Told<DryRunResponse>>,
+    pub(super) get_run: Script<Told<RunDetail>>,
+    pub(super) list_runs: Script<Told<ListRunsResponse>>,
+    pub(super) watch_run: Script<Told<Says<RunDetail>>>,
+    pub(super) cancel: Script<Told<RunView>>,
+    pub(super) list_asks: Script<Told<ListAsksResponse>>,
+    pub(super) answer: Script<Told<RunView>>,
+    pub(super) explain: Script<Told<ExplainResponse>>,
+    pub(super) get_log: Script<Told<Says<LogChunk>>>,
+    pub(super) get_record: Script<Told<Says<Chunk>>>,
+    pub(super) list_nodes: Script<Told<ListNodesResponse>>,
+    pub(super) list_leases: Script<Told<ListLeasesResponse>>,
+    pub(super) watch_fleet: Script<Told<Says<Event>>>,
     /// Every request as `call: its debug form`.
     pub(super) asked: Vec<String>,
     pub(super) submitted: Vec<SubmitRequest>,
@@ -171,11 +173,11 @@ impl Wire {
 
 #[tonic::async_trait]
 impl RunService for Wire {
-    type WatchRunStream = BoxStream<'static, Answer<RunDetail>>;
-    type GetLogStream = BoxStream<'static, Answer<LogChunk>>;
-    type GetRecordStream = BoxStream<'static, Answer<Chunk>>;
+    type WatchRunStream = BoxStream<'static, Told<RunDetail>>;
+    type GetLogStream = BoxStream<'static, Told<LogChunk>>;
+    type GetRecordStream = BoxStream<'static, Told<Chunk>>;
 
-    async fn submit(&self, request: Request<SubmitRequest>) -> Answer<Response<SubmitResponse>> {
+    async fn submit(&self, request: Request<SubmitRequest>) -> Told<Response<SubmitResponse>> {
         let mut lines = self.hear("submit", &request);
         let request = request.into_inner();
         lines.submitted.push(request.clone());
@@ -185,49 +187,54 @@ impl RunService for Wire {
         }
         Ok(Response::new(answer))
     }
-    async fn dry_run(&self, request: Request<SubmitRequest>) -> Answer<Response<DryRunResponse>> {
+    async fn dry_run(&self, request: Request<SubmitRequest>) -> Told<Response<DryRunResponse>> {
         Ok(Response::new(self.hear("dry_run", &request).dry_run.next()??))
     }
-    async fn get_run(&self, request: Request<GetRunRequest>) -> Answer<Response<RunDetail>> {
+    async fn get_run(&self, request: Request<GetRunRequest>) -> Told<Response<RunDetail>> {
         Ok(Response::new(self.hear("get_run", &request).get_run.next()??))
     }
-    async fn list_runs(&self, request: Request<ListRunsRequest>) -> Answer<Response<ListRunsResponse>> {
+    async fn list_runs(&self, request: Request<ListRunsRequest>) -> Told<Response<ListRunsResponse>> {
         Ok(Response::new(self.hear("list_runs", &request).list_runs.next()??))
     }
-    async fn watch_run(&self, request: Request<GetRunRequest>) -> Answer<Response<Self::WatchRunStream>> {
+    async fn watch_run(&self, request: Request<GetRunRequest>) -> Told<Response<Self::WatchRunStream>> {
         Ok(Response::new(self.hear("watch_run", &request).watch_run.next()??.stream()))
     }
-    async fn cancel(&self, request: Request<CancelRequest>) -> Answer<Response<RunView>> {
+    async fn list_asks(&self, request: Request<ListAsksRequest>) -> Told<Response<ListAsksResponse>> {
+        Ok(Response::new(self.hear("list_asks", &request).list_asks.next()??))
+    }
+
+    async fn answer(&self, request: Request<AnswerRequest>) -> Told<Response<RunView>> {
+        Ok(Response::new(self.hear("answer", &request).answer.next()??))
+    }
+
+    async fn cancel(&self, request: Request<CancelRequest>) -> Told<Response<RunView>> {
         Ok(Response::new(self.hear("cancel", &request).cancel.next()??))
     }
-    async fn explain(&self, request: Request<ExplainRequest>) -> Answer<Response<ExplainResponse>> {
+    async fn explain(&self, request: Request<ExplainRequest>) -> Told<Response<ExplainResponse>> {
         Ok(Response::new(self.hear("explain", &request).explain.next()??))
     }
-    async fn get_log(&self, request: Request<GetLogRequest>) -> Answer<Response<Self::GetLogStream>> {
+    async fn get_log(&self, request: Request<GetLogRequest>) -> Told<Response<Self::GetLogStream>> {
         Ok(Response::new(self.hear("get_log", &request).get_log.next()??.stream()))
     }
-    async fn get_record(&self, request: Request<GetRunRequest>) -> Answer<Response<Self::GetRecordStream>> {
+    async fn get_record(&self, request: Request<GetRunRequest>) -> Told<Response<Self::GetRecordStream>> {
         Ok(Response::new(self.hear("get_record", &request).get_record.next()??.stream()))
     }
 }
 
 #[tonic::async_trait]
 impl FleetService for Wire {
-    type WatchFleetStream = BoxStream<'static, Answer<Event>>;
+    type WatchFleetStream = BoxStream<'static, Told<Event>>;
 
-    async fn list_nodes(&self, request: Request<ListNodesRequest>) -> Answer<Response<ListNodesResponse>> {
+    async fn list_nodes(&self, request: Request<ListNodesRequest>) -> Told<Response<ListNodesResponse>> {
         Ok(Response::new(self.hear("list_nodes", &request).list_nodes.next()??))
     }
-    async fn list_leases(&self, request: Request<ListLeasesRequest>) -> Answer<Response<ListLeasesResponse>> {
+    async fn list_leases(&self, request: Request<ListLeasesRequest>) -> Told<Response<ListLeasesResponse>> {
         Ok(Response::new(self.hear("list_leases", &request).list_leases.next()??))
     }
-    async fn list_capabilities(
-        &self,
-        _: Request<ListCapabilitiesRequest>,
-    ) -> Answer<Response<ListCapabilitiesResponse>> {
+    async fn list_capabilities(&self, _: Request<ListCapabilitiesRequest>) -> Told<Response<ListCapabilitiesResponse>> {
         Err(Status::unimplemented("no command asks for it"))
     }
-    async fn watch_fleet(&self, request: Request<WatchFleetRequest>) -> Answer<Response<Self::WatchFleetStream>> {
+    async fn watch_fleet(&self, request: Request<WatchFleetRequest>) -> Told<Response<Self::WatchFleetStream>> {
         Ok(Response::new(self.hear("watch_fleet", &request).watch_fleet.next()??.stream()))
     }
 }

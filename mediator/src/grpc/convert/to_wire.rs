@@ -13,6 +13,7 @@ use crate::service::{
     explain::{Explanation, RoleExplanation},
     observe::{CurrentView, EventRow, LeaseView, NodeView, Page, RunDetail, RunView, StepView, VerdictView},
 };
+use crate::store::AskRow;
 
 fn millis(at: Option<Timestamp>) -> Option<i64> {
     at.map(Timestamp::millis)
@@ -188,7 +189,26 @@ pub fn step(step: &StepView) -> v1::StepView {
         reason: step.reason.map(str::to_owned),
         message: step.message.clone(),
         produced: step.produced.clone(),
+        kind: step.kind.to_owned(),
+        round: step.round,
+        deadline_at: millis(step.deadline),
     }
+}
+
+/// Open questions. Who may answer is told only as whether the caller may.
+#[must_use]
+pub fn asks(observed_at: Timestamp, asks: &[(AskRow, bool)]) -> v1::ListAsksResponse {
+    let view = |(ask, may_answer): &(AskRow, bool)| v1::AskView {
+        run_id: ask.run.to_string(),
+        step: ask.step.to_string(),
+        attempt: ask.attempt,
+        question: ask.question.get("question").and_then(|it| it.as_str()).unwrap_or_default().to_owned(),
+        form: ask.question.get("form").map(ToString::to_string).unwrap_or_default(),
+        asked_at: ask.asked_at.millis(),
+        deadline_at: millis(ask.deadline),
+        may_answer: *may_answer,
+    };
+    v1::ListAsksResponse { observed_at: observed_at.millis(), asks: asks.iter().map(view).collect() }
 }
 
 fn finding(finding: &Finding) -> v1::Finding {
@@ -204,6 +224,8 @@ pub fn detail(detail: &RunDetail) -> v1::RunDetail {
         steps: detail.steps.iter().map(step).collect(),
         findings: detail.findings.iter().map(finding).collect(),
         sealed_at: millis(detail.sealed_at),
+        starts: detail.starts,
+        losses: detail.losses,
     }
 }
 

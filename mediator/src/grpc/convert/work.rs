@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use proto::v1::{self, work_item::Item};
-use shared::{contract::expand, domain::ClaimedStep};
+use shared::{
+    contract::{Agent, expand},
+    domain::ClaimedStep,
+};
 
 use super::to_wire::size;
 use crate::service::claim::{Input, Work};
@@ -49,6 +52,7 @@ fn step(claimed: &ClaimedStep, inputs: Vec<Input>) -> v1::Step {
         round: claimed.round,
         nonce: claimed.nonce.reveal(),
         rev: claimed.rev,
+        agent: spec.and_then(|spec| spec.agent.as_ref()).map(agent),
         argv: spec.and_then(|spec| spec.run.clone()).unwrap_or_default(),
         env,
         timeout_ms: spec.and_then(|spec| spec.timeout).map_or(0, |timeout| size(timeout.millis())),
@@ -56,9 +60,18 @@ fn step(claimed: &ClaimedStep, inputs: Vec<Input>) -> v1::Step {
             .into_iter()
             .map(|Input { path, sha256, size: bytes }| v1::InputFile { path, sha256, size: size(bytes) })
             .collect(),
-        out: spec.map(|spec| spec.out.clone()).unwrap_or_default(),
+        out: spec.map(|spec| spec.outputs().map(str::to_owned).collect()).unwrap_or_default(),
         work_id: claimed.work_id.as_ref().map(ToString::to_string).unwrap_or_default(),
         first_on_node: claimed.first_on_node,
+    }
+}
+
+fn agent(agent: &Agent) -> v1::AgentTask {
+    v1::AgentTask {
+        harness: agent.harness.clone(),
+        prompt: agent.prompt.clone(),
+        schema: agent.schema.as_ref().map(ToString::to_string).unwrap_or_default(),
+        max_turns: agent.max_turns.unwrap_or(0),
     }
 }
 

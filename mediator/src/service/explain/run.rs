@@ -13,7 +13,10 @@ use super::{Explanation, RoleExplanation, age, node::held_back, some};
 /// Explains one Run against the fleet of the same snapshot.
 #[must_use]
 pub fn explain_run(fleet: &Fleet, run: &Run, settings: &Settings, now: Timestamp) -> Explanation {
-    let roles: Vec<RoleExplanation> = run.contract.requires.iter().map(|it| role(fleet, it, now)).collect();
+    // What is free now says nothing about a Run that has ended.
+    let ended = matches!(run.state, RunState::Succeeded(_) | RunState::Failed(_));
+    let requires = run.contract.requires.iter().filter(|_| !ended);
+    let roles: Vec<RoleExplanation> = requires.map(|it| role(fleet, it, now)).collect();
     let queued = run.state == RunState::Queued;
     let place = queued.then(|| place(fleet, &run.id)).flatten();
     let too_wide = settings.max_per_run != 0 && run.contract.width() > settings.max_per_run;
@@ -64,6 +67,18 @@ impl RoleExplanation {
     fn is_short(&self) -> bool {
         self.free < self.wanted
     }
+
+    /// Even with every holder gone there would be too few: what its owner holds back, or what is not here at
+    /// all, must come by an advert first.
+    fn needs_advert(&self, fleet: &Fleet) -> bool {
+        let held = u32::try_from(self.held_holders(fleet).count()).unwrap_or(u32::MAX);
+        self.free + self.busy.saturating_sub(held) < self.wanted
+    }
+
+    /// Nodes that are leased and held back as well: the end of the lease alone does not free them.
+    fn held_holders<'a>(&'a self, fleet: &'a Fleet) -> impl Iterator<Item = &'a Node> {
+        self.holders.iter().filter_map(|(node, _)| fleet.node(node)).filter(|node| node.is_draining())
+    }
 }
 
 fn place(fleet: &Fleet, run: &RunId) -> Option<u32> {
@@ -75,10 +90,9 @@ fn place(fleet: &Fleet, run: &RunId) -> Option<u32> {
 /// leased comes by what ends its Run, or by a Run of several nodes giving one back.
 fn wakes(fleet: &Fleet, roles: &[RoleExplanation]) -> Vec<Wake> {
     let short: Vec<&RoleExplanation> = roles.iter().filter(|role| role.is_short()).collect();
-    // Even with every holder gone there would be too few.
-    let needs_advert = short.iter().any(|role| role.busy + role.free < role.wanted);
+    let needs_advert = short.iter().any(|role| role.needs_advert(fleet));
     let leased = short.iter().any(|role| role.busy > 0);
-    let draining = short.iter().any(|role| role.draining > 0);
+    let draining = short.iter().any(|role| role.draining > 0 || role.held_holders(fleet).next().is_some());
     let mut held: BTreeMap<&RunId, u32> = BTreeMap::new();
     for lease in fleet.leases() {
         *held.entry(&lease.run).or_default() += 1;
@@ -124,9 +138,11 @@ fn queued_summary(
     let mut text = format!("run {}{line} waits {}", run.id, short.join("; and "));
     // The two likeliest are enough for a sentence; the list has all of them.
     let names: Vec<&str> = wakes.iter().take(2).map(|wake| wake.as_str()).collect();
+    // An advert that is needed does not make up for a lease that is.
+    let both = roles.iter().any(|role| role.is_short() && role.busy > 0 && role.needs_advert(fleet));
     if !names.is_empty() {
         text.push_str("; freed by ");
-        text.push_str(&names.join(" or "));
+        text.push_str(&names.join(if both { " and " } else { " or " }));
     }
     text
 }
@@ -153,6 +169,15 @@ fn shortage(fleet: &Fleet, require: &Require, role: &RoleExplanation, now: Times
             if role.live == 1 { "node" } else { "nodes" },
             some(&holders)
         ));
+        let held: Vec<String> = role.held_holders(fleet).map(held_back).collect();
+        if !held.is_empty() {
+            let verb = if held.len() == 1 { "is" } else { "are" };
+            parts.push(format!(
+                "{} of these {verb} also held back by the owner or the agent ({})",
+                held.len(),
+                some(&held)
+            ));
+        }
     }
     if role.draining > 0 {
         let held: Vec<String> = fleet

@@ -40,6 +40,27 @@ fn busy_counts_before_draining() {
 }
 
 #[test]
+fn a_leased_node_that_drains_needs_its_owner_as_well() {
+    // Both, and both in the sentence: the end of its Run alone frees nothing.
+    let both = drained(node("n1", "build"), Drain::Graceful, "holidays");
+    let got = why(std::slice::from_ref(&both), &[lease("n1", "a")]);
+    assert_eq!(
+        got.summary,
+        "run waits (number 1 in line) waits for role builder: 1 of 1 matching node is leased (run a on n1), \
+         1 of these is also held back by the owner or the agent (n1 graceful: holidays); freed by AdvertOpened and RunSettled"
+    );
+    assert_eq!(got.wakes[..2], [Wake::AdvertOpened, Wake::RunSettled], "{got:?}");
+    // Another node that is only leased is the likelier one.
+    let got = why(&[both, node("n2", "build")], &[lease("n1", "a"), lease("n2", "b")]);
+    assert_eq!(got.wakes[0], Wake::RunSettled, "{got:?}");
+    assert!(got.wakes.contains(&Wake::AdvertOpened), "{got:?}");
+    assert!(got.summary.contains("1 of these is also held back"), "{}", got.summary);
+    // A drain that is at an end cannot be what is waited for.
+    let got = why(&[node("n1", "build")], &[lease("n1", "a")]);
+    assert!(!got.wakes.contains(&Wake::AdvertOpened), "{got:?}");
+}
+
+#[test]
 fn a_draining_node_shows_its_owners_words() {
     let got = why(&[drained(node("n1", "build"), Drain::Graceful, "holidays")], &[]);
     assert_eq!(
@@ -105,6 +126,7 @@ fn a_run_that_ended_says_how_and_never_who_cancelled() {
     let fleet = fleet(&[], &[], &[]);
     let got = explain_run(&fleet, &run, &Settings::default(), NOW);
     assert_eq!(got.summary, "run over FAILED: the owner of n1 took it back at a step boundary, 0s ago");
+    assert_eq!(got.roles, [], "who is free now is of no interest to it");
     run.state = RunState::Failed(Verdict { cause: Cause::Cancelled(id("someone")), findings: Vec::new() });
     assert!(!explain_run(&fleet, &run, &Settings::default(), NOW).summary.contains("someone"));
 }
@@ -151,7 +173,7 @@ fn too_few_nodes_and_what_the_others_lack() {
         got.summary,
         "run wide (number 1 in line) waits for role builder: 3 wanted, only 2 live nodes fit \
          (1 of 3 nodes lacks os=linux), 1 of 2 matching nodes is leased (run a on n1), 1 free; \
-         freed by AdvertOpened or RunSettled"
+         freed by AdvertOpened and RunSettled"
     );
 }
 

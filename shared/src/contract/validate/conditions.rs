@@ -25,13 +25,18 @@ pub(super) fn check(graph: &Graph<'_>, problems: &mut Problems<'_>) {
             problems.add(&[path[0], path[1], Seg::Key("step")], format!("there is no step {}", condition.step));
             continue;
         };
+        let spec = &graph.contract.steps[*step];
+        if condition.exit_code.is_some() && !spec.kind().is_executed() {
+            let path = [path[0], path[1], Seg::Key("exit_code")];
+            problems.add(&path, format!("step {} runs no program and has no exit code", condition.step));
+        }
         let Some(produced) = &condition.produced else { continue };
         if produced.is_empty() {
             problems.add(&[path[0], path[1], Seg::Key("produced")], "names no file");
         }
-        let out: std::collections::HashSet<&String> = graph.contract.steps[*step].out.iter().collect();
+        let out: std::collections::HashSet<&str> = spec.outputs().collect();
         for (name_at, name) in produced.iter().enumerate() {
-            if !out.contains(name) {
+            if !out.contains(name.as_str()) {
                 let path = [path[0], path[1], Seg::Key("produced"), Seg::At(name_at)];
                 problems.add(&path, format!("{:?} is not in the `out` of step {}", cut(name), condition.step));
             }

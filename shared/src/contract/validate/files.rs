@@ -20,8 +20,12 @@ pub(super) fn check(graph: &Graph<'_>, problems: &mut Problems<'_>) {
                 problems.add(&path, format!("{:?} {why}", cut(name)));
             } else if !seen.insert(name) {
                 problems.add(&path, format!("{:?} is named twice", cut(name)));
-            } else {
-                makers.entry(name).or_default().push(at);
+            }
+        }
+        for name in step.outputs() {
+            let makers = makers.entry(name).or_default();
+            if makers.last() != Some(&at) {
+                makers.push(at);
             }
         }
     }

@@ -3,14 +3,17 @@
 //! Each file holds the rules of one part. Every rule notes its problem and goes on, so that an author sees all
 //! of them at once. Nothing here may cost more than steps times needs, whatever a contract holds.
 
+mod acquires;
 mod conditions;
 mod files;
 mod forks;
 mod graph;
+mod keep;
+mod kinds;
+mod loops;
 mod names;
 mod release;
 mod roles;
-mod support;
 
 use graph::Graph;
 
@@ -21,9 +24,9 @@ use super::{
 
 /// Notes everything that is wrong.
 pub(super) fn check(contract: &Contract, problems: &mut Problems<'_>) {
-    support::check(contract, problems);
     names::check(contract, problems);
     roles::check(contract, problems);
+    kinds::check(contract, problems);
     let steps = contract.steps.len();
     if steps == 0 {
         return problems.add(&[Seg::Key("steps")], "a contract has at least one step");
@@ -35,14 +38,17 @@ pub(super) fn check(contract: &Contract, problems: &mut Problems<'_>) {
     let graph = Graph::new(contract, problems);
     forks::check(&graph, problems);
     files::check(&graph, problems);
+    acquires::check(&graph, problems);
     release::check(&graph, problems);
+    loops::check(&graph, problems);
+    keep::check(&graph, problems);
     conditions::check(&graph, problems);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{Dispatch, parse, tree};
+    use crate::contract::{Dispatch, Targets, parse, tree};
 
     /// As dense as a contract can be: every step needs all before it, reads what all of them made, and forks
     /// wherever it may. Anything cubic would take minutes here.
@@ -61,7 +67,10 @@ mod tests {
                     (at > 0).then(|| crate::contract::Input { from: (0..at).map(|it| format!("s{it}/f")).collect() });
                 step.release = vec![contract.requires[0].role.clone()];
                 if at % 3 == 0 && at + 2 < MAX_STEPS {
-                    step.dispatch = Some(Dispatch { from: "f#/a".to_owned(), to: vec![name(at + 1), name(at + 2)] });
+                    step.dispatch = Some(Dispatch {
+                        from: "f#/a".to_owned(),
+                        to: Targets::Steps(vec![name(at + 1), name(at + 2)]),
+                    });
                 }
                 step
             })

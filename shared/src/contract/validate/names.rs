@@ -22,6 +22,12 @@ pub(super) fn check(contract: &Contract, problems: &mut Problems<'_>) {
         check_env(&step.env, &[step_path[0], step_path[1], Seg::Key("env")], problems, |name| {
             agent(name) || outer(name)
         });
+        if let Some(agent_step) = &step.agent {
+            let path = [step_path[0], step_path[1], Seg::Key("agent"), Seg::Key("prompt")];
+            check_text(&agent_step.prompt, &path, problems, |name| {
+                agent(name) || outer(name) || step.env.contains_key(name)
+            });
+        }
         for (arg_at, arg) in step.run.iter().flatten().enumerate() {
             let path = [step_path[0], step_path[1], Seg::Key("run"), Seg::At(arg_at)];
             check_text(arg, &path, problems, |name| agent(name) || outer(name) || step.env.contains_key(name));

@@ -1,6 +1,6 @@
 //! `release`: a role is given back only when nothing can use it any more.
 
-use super::{Problems, Seg, forks::skipped_by_pick, graph::Graph};
+use super::{Problems, Seg, forks::retain_possible, graph::Graph};
 
 /// A step that gives a role back, and one that could still use it.
 struct Conflict {
@@ -13,24 +13,7 @@ const MOST: usize = 200;
 
 pub(super) fn check(graph: &Graph<'_>, problems: &mut Problems<'_>) {
     let mut conflicts = candidates(graph);
-    if conflicts.is_empty() {
-        return;
-    }
-    // Two branches of one fork never both run.
-    for (fork, step) in graph.contract.steps.iter().enumerate() {
-        let Some(dispatch) = &step.dispatch else { continue };
-        let targets: Vec<usize> = dispatch
-            .to
-            .iter()
-            .filter_map(|name| graph.index.get(name.as_str()).copied())
-            .filter(|at| *at > fork)
-            .collect();
-        let skipped = skipped_by_pick(graph, fork, &targets);
-        conflicts.retain(|it| {
-            let (giver, user) = (&skipped[it.release.0], &skipped[it.user]);
-            (0..targets.len()).any(|pick| !giver.has(pick) && !user.has(pick)) || targets.is_empty()
-        });
-    }
+    retain_possible(graph, &mut conflicts, |it| (it.release.0, it.user));
     for Conflict { release: (at, role_at), user } in conflicts {
         let step = &graph.contract.steps[at];
         let path = [Seg::Key("steps"), Seg::At(at), Seg::Key("release"), Seg::At(role_at)];

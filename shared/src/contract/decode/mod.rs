@@ -6,9 +6,10 @@
 
 use std::{collections::BTreeMap, fmt::Display, str::FromStr};
 
+mod step;
+
 use super::{
-    AnyOf, AtLeast, AttrMatch, AttrValue, Condition, Contract, Dispatch, Input, OnDrain, OnLost, Require, Step,
-    WhenUnmatched, Work,
+    AnyOf, AtLeast, AttrMatch, AttrValue, Condition, Contract, OnDrain, OnLost, Require, WhenUnmatched, Work,
     problem::{Path, Problems, cut},
     tree::{Node, Value, position},
 };
@@ -100,50 +101,6 @@ impl Decoder<'_, '_> {
         }
     }
 
-    fn step(&mut self, node: &Node, path: &Path<'_>) -> Read<Step> {
-        let fields = self.fields(node, path, super::STEP_KEYS)?;
-        let id = self.required(&fields, "id", Self::parsed);
-        let uses = self.optional(&fields, "uses", Self::parsed);
-        let run = self.optional(&fields, "run", |it, node, path| it.list(node, path, Self::text));
-        let needs = self.optional(&fields, "needs", |it, node, path| it.list(node, path, Self::parsed));
-        let env = self.or_default(&fields, "env", |it, node, path| it.dict(node, path, Self::text));
-        let input = self.optional(&fields, "in", |it, node, path| {
-            let fields = it.fields(node, path, &["from"])?;
-            let from = it.required(&fields, "from", |it, node, path| it.list(node, path, Self::text))?;
-            Some(Input { from })
-        });
-        let out = self.or_default(&fields, "out", |it, node, path| it.list(node, path, Self::text));
-        let timeout = self.optional(&fields, "timeout", Self::parsed);
-        let release = self.or_default(&fields, "release", |it, node, path| it.list(node, path, Self::parsed));
-        let dispatch = self.optional(&fields, "dispatch", |it, node, path| {
-            let fields = it.fields(node, path, &["from", "to"])?;
-            let from = it.required(&fields, "from", Self::text);
-            let to = it.required(&fields, "to", |it, node, path| it.list(node, path, Self::parsed));
-            Some(Dispatch { from: from?, to: to? })
-        });
-        let max_attempts = self.optional(&fields, "max_attempts", Self::number);
-        let keep = self.or_default(&fields, "keep", Self::flag);
-        let part = |key| node.get(key).map(Node::to_json);
-        Some(Step {
-            id: id?,
-            uses: uses?,
-            run: run?,
-            agent: part("agent"),
-            acquire: part("acquire"),
-            ask: part("ask"),
-            needs: needs?,
-            env: env?,
-            input: input?,
-            out: out?,
-            timeout: timeout?,
-            release: release?,
-            dispatch: dispatch?,
-            repeat: part("loop"),
-            max_attempts: max_attempts?.unwrap_or(1),
-            keep: keep?,
-        })
-    }
-
     fn condition(&mut self, node: &Node, path: &Path<'_>) -> Read<Condition> {
         let fields = self.fields(node, path, &["step", "exit_code", "produced", "within_attempts", "required"])?;
         let step = self.required(&fields, "step", Self::parsed);
@@ -158,6 +115,17 @@ impl Decoder<'_, '_> {
             within_attempts: within_attempts?,
             required: required?,
         })
+    }
+}
+
+/// One line of words as the entries of a list: a program and its arguments are apart, because no shell takes
+/// them apart. Words in quotes are the writer's business.
+fn as_list(spelling: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./$=+@".contains(c);
+    if spelling.split(' ').all(|word| !word.is_empty() && word.chars().all(plain)) {
+        spelling.split(' ').collect::<Vec<_>>().join(", ")
+    } else {
+        spelling.to_owned()
     }
 }
 
@@ -184,6 +152,7 @@ impl Decoder<'_, '_> {
             Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float if wanted.contains("text") => {
                 format!("; write \"{spelling}\" in quotes to mean the text")
             }
+            Value::Text(_) | Value::Int(_) if wanted == "a list" => format!("; write [{}]", as_list(&spelling)),
             _ => String::new(),
         };
         self.refuse(node, path, format!("must be {wanted}, but {is}{quote}"))

@@ -1,16 +1,16 @@
 //! Forks: which way a Run goes, and what is left aside.
 
-use super::{Run, StepState};
-use crate::{Seq, StepName, Timestamp};
+use crate::domain::{Run, StepState};
+use crate::{Seq, StepName, Timestamp, contract::Targets};
 
 /// Applies a fork's decision and lets skipping spread. Returns the steps that changed.
 ///
 /// `chosen` says "picked at least once" and is never taken back here; `picked` is this fork's last decision.
-pub(super) fn decide(run: &mut Run, targets: &[StepName], pick: &StepName, now: Timestamp) -> Vec<Seq> {
+pub(super) fn decide(run: &mut Run, targets: &Targets, pick: &StepName, now: Timestamp) -> Vec<Seq> {
     let contract = run.contract.clone();
     let index = contract.index();
     let mut changed = Vec::new();
-    for target in targets {
+    for target in targets.steps() {
         let Some(seq) = index.get(target.as_str()).copied() else { continue };
         let Some(step) = run.step_mut(seq) else { continue };
         let is_pick = target == pick;
@@ -26,17 +26,12 @@ pub(super) fn decide(run: &mut Run, targets: &[StepName], pick: &StepName, now: 
 }
 
 /// A step all of whose needs are skipped is skipped. Needs point back, so one pass in order is enough.
-fn spread(run: &mut Run, now: Timestamp) -> Vec<Seq> {
+pub(super) fn spread(run: &mut Run, now: Timestamp) -> Vec<Seq> {
     let mut changed = Vec::new();
     for at in 0..run.steps.len() {
         let step = &run.steps[at];
-        let out_of_reach = step.state == StepState::Pending
-            && !step.needs.is_empty()
-            && step
-                .needs
-                .iter()
-                .all(|need| matches!(run.step(*need).map(|it| &it.state), Some(StepState::Skipped { .. })));
-        if out_of_reach {
+        let skipped = |need: &Seq| matches!(run.step(*need).map(|it| &it.state), Some(StepState::Skipped { .. }));
+        if step.state == StepState::Pending && !step.needs.is_empty() && step.needs.iter().all(skipped) {
             run.steps[at].state = StepState::Skipped { at: now };
             changed.push(run.steps[at].seq);
         }

@@ -1,4 +1,4 @@
-//! The line of waiting Runs, by place and by requirement shape.
+//! The line of waiting Runs and acquires, by place and by requirement shape.
 //!
 //! Runs of one shape stand or fall together: if the oldest cannot run, no younger one can. So a scan tests
 //! one representative per shape, and its cost grows with the number of shapes, not with the queue.
@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{RunId, contract::Require};
+use crate::{RunId, Seq, Timestamp, contract::Require};
 
 /// What a Run requires, with its hash. Immutable, shared by all Runs that ask for the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,43 @@ pub struct Shape {
     pub requires: Arc<[Require]>,
 }
 
+/// Where somebody stands. Reading the struct is reading the order: by the Run's place, given once under the fleet
+/// lock; an acquire stands at its Run's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The Run's place.
+    pub run: i64,
+    /// Which of its acquires; none for the Run itself.
+    pub acquire: Option<Seq>,
+}
+
+impl Place {
+    /// A Run's own place.
+    #[must_use]
+    pub const fn of_run(run: i64) -> Self {
+        Self { run, acquire: None }
+    }
+
+    /// That of one of its acquires.
+    #[must_use]
+    pub const fn of_acquire(run: i64, seq: Seq) -> Self {
+        Self { run, acquire: Some(seq) }
+    }
+}
+
 impl Shape {
+    /// The shape of an acquire. Each has its own: whether it can be met depends on what its Run holds already.
+    #[must_use]
+    pub fn of_acquire(run: &RunId, seq: Seq, require: &Require) -> Self {
+        Self { hash: format!("acquire {run} {seq}").into(), requires: [require.clone()].into() }
+    }
+
+    /// How many nodes it takes.
+    #[must_use]
+    pub fn width(&self) -> u32 {
+        self.requires.iter().fold(0, |sum, require| sum.saturating_add(require.count))
+    }
+
     /// The shape of these requirements.
     #[must_use]
     pub fn new(requires: &[Require]) -> Self {
@@ -36,39 +72,47 @@ impl Shape {
     }
 }
 
-/// One waiting Run.
+/// One waiting Run, or a Run whose acquire waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queued {
     /// Which.
     pub run: RunId,
     /// What it waits for.
     pub shape: Shape,
+    /// Since when.
+    pub since: Timestamp,
 }
 
-/// All waiting Runs.
+/// All who wait.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Queue {
-    line: BTreeMap<i64, Queued>,
+    line: BTreeMap<Place, Queued>,
     shapes: HashMap<Arc<str>, SameShape>,
+    /// Those places that are acquires: few among many.
+    acquires: BTreeSet<Place>,
 }
 
 /// The requirements of one shape, and the places of those that share it.
-type SameShape = (Arc<[Require]>, BTreeSet<i64>);
+type SameShape = (Arc<[Require]>, BTreeSet<Place>);
 
 impl Queue {
-    /// Puts a Run in line.
-    pub fn insert(&mut self, place: i64, run: RunId, shape: Shape) {
+    /// Puts somebody in line.
+    pub fn insert(&mut self, place: Place, run: RunId, shape: Shape, since: Timestamp) {
         let (requires, places) =
             self.shapes.entry(shape.hash.clone()).or_insert_with(|| (shape.requires.clone(), BTreeSet::new()));
         places.insert(place);
+        if place.acquire.is_some() {
+            self.acquires.insert(place);
+        }
         // One allocation per shape, however many Runs share it.
         let shape = Shape { hash: shape.hash, requires: requires.clone() };
-        self.line.insert(place, Queued { run, shape });
+        self.line.insert(place, Queued { run, shape, since });
     }
 
-    /// Takes a Run out of the line.
-    pub fn remove(&mut self, place: i64) -> Option<Queued> {
+    /// Takes somebody out of the line.
+    pub fn remove(&mut self, place: Place) -> Option<Queued> {
         let queued = self.line.remove(&place)?;
+        self.acquires.remove(&place);
         if let Some((_, places)) = self.shapes.get_mut(&queued.shape.hash) {
             places.remove(&place);
             if places.is_empty() {
@@ -78,15 +122,20 @@ impl Queue {
         Some(queued)
     }
 
-    /// The Run at a place.
+    /// Who stands at a place.
     #[must_use]
-    pub fn get(&self, place: i64) -> Option<&Queued> {
+    pub fn get(&self, place: Place) -> Option<&Queued> {
         self.line.get(&place)
     }
 
-    /// Every waiting Run, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = (i64, &Queued)> {
+    /// Everybody in line, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (Place, &Queued)> {
         self.line.iter().map(|(place, queued)| (*place, queued))
+    }
+
+    /// The acquires in line, oldest first.
+    pub fn acquires(&self) -> impl Iterator<Item = (Place, &Queued)> {
+        self.acquires.iter().filter_map(|place| Some((*place, self.line.get(place)?)))
     }
 
     /// The shape with this hash, while somebody of it waits. For loading only.
@@ -108,8 +157,8 @@ impl Queue {
         self.line.is_empty()
     }
 
-    /// The oldest Run of each shape that passes the test.
-    pub(super) fn heads(&self, test: impl Fn(&[Require]) -> bool) -> BTreeSet<i64> {
+    /// The oldest of each shape that passes the test.
+    pub(in crate::domain) fn heads(&self, test: impl Fn(&[Require]) -> bool) -> BTreeSet<Place> {
         self.shapes
             .values()
             .filter(|(requires, _)| test(requires))
@@ -117,8 +166,8 @@ impl Queue {
             .collect()
     }
 
-    /// The oldest Run of one shape.
-    pub(super) fn head_of(&self, shape: &str) -> Option<i64> {
+    /// The oldest of one shape.
+    pub(in crate::domain) fn head_of(&self, shape: &str) -> Option<Place> {
         self.shapes.get(shape).and_then(|(_, places)| places.first().copied())
     }
 }

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+mod apart;
+
 use super::{Capability, Node};
 use crate::{
     NodeId, RoleName,
@@ -45,7 +47,7 @@ impl Reject {
 }
 
 /// Not on this fleet.
-pub(super) const NEVER: u16 = 422;
+pub(in crate::domain) const NEVER: u16 = 422;
 /// Not now.
 const NOT_NOW: u16 = 409;
 
@@ -65,6 +67,16 @@ pub fn match_roles<'a>(
             return Err(Reject { code: NEVER, role: Some(require.role.clone()), reason });
         }
     }
+    // Enough for each role, and yet not for all at once: roles that share no node.
+    if let Err(require) = assign(requires, live.clone()) {
+        let reason = format!(
+            "role {} wants {} with {} apart from the other roles; there are too few for all of them at once",
+            require.role,
+            nodes(require.count),
+            wanted(require),
+        );
+        return Err(Reject { code: NEVER, role: Some(require.role.clone()), reason });
+    }
     let free = live.clone().filter(|node| !busy(node));
     assign(requires, free.clone()).map_err(|require| {
         let (live, free) = (count(require, live), count(require, free));
@@ -79,10 +91,13 @@ pub fn match_roles<'a>(
 }
 
 /// Gives each role its nodes from those that are free, or names the first role that lacks some.
-pub(super) fn assign<'r, 'a>(
+pub(in crate::domain) fn assign<'r, 'a>(
     requires: &'r [Require],
     free: impl Iterator<Item = &'a Node> + Clone,
 ) -> Result<Vec<Assigned>, &'r Require> {
+    if requires.iter().any(|require| require.apart) {
+        return apart::assign(requires, &free.collect::<Vec<_>>());
+    }
     let mut assigned = Vec::new();
     for require in requires {
         let wanted = require.count as usize;

@@ -1,0 +1,131 @@
+//! The course of a Run: what follows from the end of a step, whoever ended it.
+//!
+//! A node's report, a person's answer, a free node for an acquire, a timeout: all of them come to [`end_step`],
+//! which does what the contract ties to the step in one order (repeat, loop, fork, release), and then to
+//! [`proceed`], which settles the Run and starts what the mediator itself does next (ask, acquire).
+
+mod acquire;
+mod ask;
+pub(super) mod fork;
+mod rewind;
+mod start_over;
+
+pub(super) use acquire::{acquired, end_acquire};
+pub(super) use ask::withdraw;
+pub use ask::{AnswerAsk, Artifact, AskChange, AskChangeKind};
+pub(super) use start_over::start_over;
+
+use serde_json::json;
+
+use super::{Cx, EventKind, FailReason, Fleet, RunState, StepState, Wake, settle};
+use crate::{NodeId, RunId, Seq, contract::StepKind};
+
+/// How a step ended.
+pub(super) struct Ended {
+    /// DONE or FAILED.
+    pub(super) state: StepState,
+    /// Those of its outputs that are there.
+    pub(super) produced: Vec<String>,
+    /// For a step that forks: the value it chooses by, or why there is none.
+    pub(super) value: Option<Result<String, String>>,
+    /// Where it ran.
+    pub(super) node: Option<NodeId>,
+}
+
+/// Ends a step. Returns the word of the state it then has: PENDING where it is repeated.
+pub(super) fn end_step(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq: Seq, ended: Ended) -> &'static str {
+    let Ended { state, produced, value, node } = ended;
+    let Some(run) = fleet.runs.get_mut(id) else { return state.as_str() };
+    let Some(spec) = run.contract.clone().steps.get(seq as usize).cloned() else { return state.as_str() };
+    let (state, pick) = match (state, &spec.dispatch) {
+        (state @ StepState::Done { .. }, Some(fork)) => match choose(fork, value) {
+            Ok(target) => (state, Some(target)),
+            Err(message) => (StepState::Failed { reason: FailReason::InvalidOutput, message, at: cx.now }, None),
+        },
+        (state, _) => (state, None),
+    };
+    let Some(step) = run.step_mut(seq) else { return state.as_str() };
+    let mut data = json!({"step": step.name.as_str(), "attempt": step.attempt, "state": state.as_str()});
+    if let StepState::Failed { reason, message, .. } = &state {
+        data["reason"] = reason.as_str().into();
+        data["message"] = message.as_str().into();
+    }
+    let repeats = matches!(&state, StepState::Failed { reason, .. } if reason.is_repeatable())
+        && spec.kind().is_executed()
+        && step.tries.saturating_add(1) < spec.max_attempts;
+    step.state = state;
+    step.produced = produced;
+    cx.changes.event(EventKind::StepEnded, Some(id), node.as_ref(), data);
+    cx.changes.steps.insert((id.clone(), seq));
+    if repeats {
+        let tries = step.tries + 1;
+        step.reset();
+        step.tries = tries;
+    } else if matches!(step.state, StepState::Done { .. }) {
+        follow(fleet, cx, id, seq, pick);
+    }
+    fleet.touch_run(id, cx);
+    fleet.runs.get(id).and_then(|run| run.step(seq)).map_or("", |step| step.state.as_str())
+}
+
+fn choose(fork: &crate::contract::Dispatch, value: Option<Result<String, String>>) -> Result<crate::StepName, String> {
+    let value = match value {
+        Some(Ok(value)) => value,
+        Some(Err(why)) => return Err(format!("dispatch from {}: {why}", fork.from)),
+        None => return Err(format!("dispatch from {}: no value was read", fork.from)),
+    };
+    fork.to
+        .chosen_by(&value)
+        .cloned()
+        .ok_or_else(|| format!("dispatch from {}: {value:?} is none of {}", fork.from, fork.to.values().join(", ")))
+}
+
+/// What a DONE step brings about. A loop that goes back is decided before anything else: in that pass the step
+/// decides no fork and gives nothing back.
+fn follow(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq: Seq, pick: Option<crate::StepName>) {
+    let Some(run) = fleet.runs.get_mut(id) else { return };
+    if rewind::goes_back(run, seq) {
+        let rewound = rewind::rewind(run, seq);
+        let round = run.step(seq).map_or(0, |step| step.round);
+        cx.changes.steps.extend(rewound.steps.iter().map(|seq| (id.clone(), *seq)));
+        cx.changes.event(EventKind::RunRewound, Some(id), None, json!({"seq": seq, "round": round}));
+        for node in rewound.given_back {
+            if fleet.lease(&node).is_some_and(|lease| lease.run == *id) {
+                fleet.release(&node, Wake::PartialRelease, cx);
+            }
+        }
+        return;
+    }
+    let fork = run.spec(seq).and_then(|spec| spec.dispatch.as_ref()).map(|fork| fork.to.clone());
+    if let (Some(targets), Some(pick)) = (fork, pick) {
+        let changed = fork::decide(run, &targets, &pick, cx.now);
+        cx.changes.steps.extend(changed.into_iter().map(|seq| (id.clone(), seq)));
+    }
+    settle::release_roles(fleet, cx, id, seq);
+}
+
+/// Goes on with a Run after any of its steps has changed: whether it is over, what the mediator does for it
+/// itself, and the owners' boundaries. Settling wins.
+pub(super) fn proceed(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId) {
+    settle::settle(fleet, cx, id);
+    begin_own_steps(fleet, cx, id);
+    for node in fleet.runs.get(id).map(|run| run.nodes()).unwrap_or_default() {
+        if fleet.lease(&node).is_some_and(|lease| lease.run == *id) {
+            settle::boundary(fleet, cx, &node);
+        }
+    }
+    settle::announce_ready(fleet, cx, id);
+}
+
+/// Opens asks that are ready, and puts acquires that are ready in line.
+fn begin_own_steps(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId) {
+    let Some(run) = fleet.runs.get(id).filter(|run| run.state == RunState::Running) else { return };
+    let ready: Vec<(Seq, StepKind)> = run.ready().map(|step| (step.seq, step.kind)).collect();
+    for (seq, kind) in ready {
+        match kind {
+            StepKind::Run | StepKind::Agent => {}
+            StepKind::Ask => ask::open(fleet, cx, id, seq),
+            StepKind::Acquire => acquire::stand_in_line(fleet, cx, id, seq),
+        }
+    }
+}
