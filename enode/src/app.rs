@@ -17,11 +17,12 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    clock,
     config::Config,
     heartbeat::Heartbeat,
     identity::Identity,
     local,
-    policy::PolicyFile,
+    policy::{PolicyFile, quarantine::Quarantine},
     session::{
         core::NodeCore,
         delivery,
@@ -31,9 +32,9 @@ use crate::{
         stream,
         upload::Caller,
     },
-    spool::Spool,
+    spool::{Spool, folder_name},
     state::{AgentState, Stage},
-    work::{self, Bench, group::Notes, workspace::Rooms},
+    work::{self, Bench, group::Notes, strays, workspace::Rooms},
 };
 
 /// After the last step: how long its result may take to be acknowledged. What is not stays spooled.
@@ -84,6 +85,9 @@ impl Stops for StopChannel {
 /// It cannot work, or a part of it broke down.
 pub async fn run(config: Config) -> anyhow::Result<()> {
     let signals = Signals { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? };
+    if let Err(e) = strays::adopt() {
+        tracing::warn!(error = %e, "a process that leaves its step's group will not be found");
+    }
     run_until(config, signals).await
 }
 
@@ -259,7 +263,9 @@ impl Part {
             core.found_result(record.key(), record.nonce);
             outbox.push(record, None);
         }
-        let (node, jobs) = Node::new(id.clone(), identity, core, outbox, config.grace);
+        let note = state.join("quarantine").join(format!("{}.json", folder_name(id)));
+        let quarantine = Quarantine::open(note, config.quarantine, clock::now());
+        let (node, jobs) = Node::new(id.clone(), identity, core, outbox, quarantine, config.grace);
         Ok(Self { node, jobs, spool, rooms, groups })
     }
 

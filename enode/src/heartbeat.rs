@@ -7,13 +7,13 @@
 use std::{cell::RefCell, io, rc::Rc, sync::Arc, thread};
 
 use proto::v1;
-use shared::{Duration, domain::Policy};
+use shared::Duration;
 use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
     clock::{self, BootTime},
     config::Config,
-    policy::PolicyFile,
+    policy::{PolicyFile, Standing},
     session::{
         link::{Link, LinkError},
         node::{Node, Stop, StopCause, Superseded},
@@ -23,10 +23,6 @@ use crate::{
     state::{AgentState, Stage},
 };
 
-/// Until the mediator names an interval.
-const FIRST_INTERVAL: Duration = Duration::from_secs(5);
-/// A mediator cannot make its agents spin, or go silent.
-const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(20)..=Duration::from_secs(300);
 /// An advert that is not answered by then is sent again.
 const ANSWER_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 /// The last advert is worth a few tries, not a wait.
@@ -96,7 +92,7 @@ struct Beat {
     agent: Arc<AgentState>,
     policy: PolicyFile,
     /// A policy that took long to read, and until when it is not read again.
-    slow: Rc<RefCell<Option<(BootTime, Policy)>>>,
+    slow: Rc<RefCell<Option<(BootTime, Standing)>>>,
     link: Arc<Link>,
 }
 
@@ -121,7 +117,8 @@ impl Beat {
     /// Adverts one node until its goodbye.
     async fn node(self, node: Arc<Node>) {
         let mut backoff = Backoff::new();
-        let mut interval = FIRST_INTERVAL;
+        // Told once a cause: a refused token after an outage is news.
+        let mut told = None;
         loop {
             let stage = self.agent.stage();
             if stage == Stage::Goodbye {
@@ -129,22 +126,22 @@ impl Beat {
                 return;
             }
             let pause = match self.advert(&node, stage).await {
-                Ok(next) => {
+                Ok(()) => {
                     backoff.reset();
-                    interval = next;
-                    next
+                    told = None;
+                    node.interval()
                 }
                 Err(Failure::Resend) => Duration::default(),
-                Err(Failure::Idle) => interval,
+                Err(Failure::Idle) => node.interval(),
                 Err(Failure::Call(e)) => {
-                    if backoff.failures() == 0 {
-                        tracing::warn!(node = %node.id, mediator = self.link.mediator(), error = %e, "the advert was not accepted; trying again");
+                    if told.replace(e.kind) != Some(e.kind) {
+                        self.tell(&node, &e);
                     }
                     match e.kind {
-                        Kind::Retry => backoff.next_pause(),
+                        Kind::Retry => backoff.next_pause(node.interval()),
                         // No sense in haste: somebody has to change something first.
                         Kind::Superseded | Kind::Stale | Kind::Checksum | Kind::Denied | Kind::Refused => {
-                            backoff.next_pause().max(interval)
+                            node.interval()
                         }
                     }
                 }
@@ -157,8 +154,24 @@ impl Beat {
         }
     }
 
-    /// Sends one advert and learns from its answer. Returns when to send the next.
-    async fn advert(&self, node: &Node, stage: Stage) -> Result<Duration, Failure> {
+    /// What a person has to mend is an error; what passes by itself is a warning.
+    fn tell(&self, node: &Node, e: &CallError) {
+        let (node, mediator) = (&node.id, self.link.mediator());
+        match e.kind {
+            Kind::Denied => {
+                tracing::error!(%node, mediator, error = %e, "the mediator refuses this agent's token: nothing is lent, and what runs is killed when its lease ends; give it another one (token_file) and start it again");
+            }
+            Kind::Refused | Kind::Superseded | Kind::Stale | Kind::Checksum => {
+                tracing::error!(%node, mediator, error = %e, "the mediator refuses the advert; trying again");
+            }
+            Kind::Retry => {
+                tracing::warn!(%node, mediator, error = %e, "the advert was not accepted; trying again");
+            }
+        }
+    }
+
+    /// Sends one advert and learns from its answer.
+    async fn advert(&self, node: &Node, stage: Stage) -> Result<(), Failure> {
         // A machine that was frozen kills first and talks afterwards.
         self.watch(node);
         let mut advert = v1::AdvertiseRequest {
@@ -169,16 +182,16 @@ impl Beat {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             ..v1::AdvertiseRequest::default()
         };
-        let policy = self.read_policy().await;
+        let standing = self.read_policy().await;
         let sent = clock::boot_time();
-        let Some(mark) = node.advert(&mut advert, &policy) else { return Err(Failure::Idle) };
+        let Some(mark) = node.advert(&mut advert, &standing) else { return Err(Failure::Idle) };
         let answer = self.link.advertise(advert, ANSWER_WITHIN).await;
         self.agent.heard(self.link.mediator(), is_answer(&answer));
         match answer {
             Ok(answer) => {
                 let reply = wire::reply(&answer).map_err(|e| Failure::Call(CallError::refused(e.to_string())))?;
                 node.accepted(&reply, &mark, sent);
-                Ok(reply.interval.clamp(*INTERVALS.start(), *INTERVALS.end()))
+                Ok(())
             }
             Err(e) if e.kind == Kind::Superseded => match node.superseded(&mark.who, &e.message) {
                 Superseded::Resend => Err(Failure::Resend),
@@ -190,23 +203,23 @@ impl Beat {
 
     /// The owner's word of now. A file system that hangs must not hold up every renewal: what it cost one advert
     /// its time is told in the next ones as well.
-    async fn read_policy(&self) -> Policy {
+    async fn read_policy(&self) -> Standing {
         let asked = clock::boot_time();
-        if let Some((_, policy)) = self.slow.borrow().as_ref().filter(|(until, _)| *until > asked) {
-            return policy.clone();
+        if let Some((_, standing)) = self.slow.borrow().as_ref().filter(|(until, _)| *until > asked) {
+            return standing.clone();
         }
         // Not blocking: the watch over the leases shares this thread.
-        let policy = self.policy.look().await;
+        let standing = self.policy.look().await;
         let answered = clock::boot_time();
         let hung = asked.until(answered) >= SLOW_POLICY;
-        *self.slow.borrow_mut() = hung.then(|| (answered.plus(SLOW_POLICY_HOLDS), policy.clone()));
-        policy
+        *self.slow.borrow_mut() = hung.then(|| (answered.plus(SLOW_POLICY_HOLDS), standing.clone()));
+        standing
     }
 
     async fn goodbye(&self, node: &Node) {
         let mut backoff = Backoff::new();
         while let Err(Failure::Resend | Failure::Call(_)) = self.advert(node, Stage::Goodbye).await {
-            backoff.pause().await;
+            backoff.pause(node.interval()).await;
         }
     }
 

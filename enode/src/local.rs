@@ -248,6 +248,7 @@ mod tests {
             superseded: None,
             drain: Drain::Graceful,
             drain_reason: "mine".into(),
+            reasons: Vec::new(),
             lease: None,
             step: None,
             live_processes: false,

@@ -133,8 +133,11 @@ pub struct NodeStatus {
     pub superseded: Option<String>,
     /// The acknowledged policy.
     pub drain: Drain,
-    /// The owner's words.
+    /// Why, all reasons in one line.
     pub drain_reason: String,
+    /// Each reason not to lend this node by itself, as this machine has it now.
+    #[serde(default)]
+    pub reasons: Vec<ReasonStatus>,
     /// The lease as the mediator last named it.
     pub lease: Option<LeaseStatus>,
     /// The step under way.
@@ -147,6 +150,19 @@ pub struct NodeStatus {
     pub last_advert_at: Option<Timestamp>,
     /// Why the policy file could not be used; empty when all is well.
     pub policy_error: String,
+}
+
+/// One reason not to lend a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReasonStatus {
+    /// Whose it is: `owner`, `disk`, `quarantine`, `stuck`. Only who brings one can take it away.
+    pub source: String,
+    /// How strongly.
+    pub drain: Drain,
+    /// For people.
+    pub reason: String,
+    /// Since when.
+    pub since: Option<Timestamp>,
 }
 
 /// A lease, without its permit.

@@ -154,6 +154,7 @@ fn node(drain: Drain) -> NodeStatus {
         superseded: None,
         drain,
         drain_reason: String::new(),
+        reasons: Vec::new(),
         lease: None,
         step: None,
         live_processes: false,

@@ -35,7 +35,7 @@ use crate::{
     service::{Services, gc, hub::Hub, leave::Leave, notify::Notifier, relay, seal},
     state,
     store::Store,
-    tls,
+    tls::{self, ServerTls},
     writer::Writer,
 };
 
@@ -58,14 +58,15 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
 ///
 /// # Errors
 /// Whatever keeps the mediator from starting, with what to do about it.
-pub async fn serve(config: Config) -> anyhow::Result<()> {
+pub async fn serve(config: Config, new_database: bool) -> anyhow::Result<()> {
     let metrics = metrics::install().context("cannot set up metrics")?;
     let clock = Clock::system();
     // What can be wrong with the configuration is found before anything is made.
-    let tls = config.tls.as_ref().map(|files| tls::server_config(&files.cert, &files.key)).transpose()?;
+    let tls = config.tls.clone().map(ServerTls::new).transpose()?;
     let cannot_listen = || format!("cannot listen on {}; choose another address with --listen", config.listen);
     let socket = bind(config.listen).with_context(cannot_listen)?;
     let _state = state::claim(&config.state_dir)?;
+    state::check_database(&config.state_dir, &config.database, new_database).await?;
     let store = Store::open(&config.database, clock.clone())
         .await
         .with_context(|| format!("cannot open the database {}", redact(&config.database)))?;
@@ -110,15 +111,17 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     }
     parts.spawn(seal::run(services.clone(), wake_sealer, stop.clone()));
 
-    let message_bytes = usize::try_from(config.limits.message_bytes).unwrap_or(usize::MAX);
+    if let Some(tls) = &tls {
+        parts.spawn(tls.clone().follow(stop.clone()));
+    }
     let (health, _) = tonic_health::server::health_reporter();
-    let routes = grpc::routes(&services, Pages { services: services.clone(), metrics }, &health, message_bytes)?;
+    let routes = grpc::routes(&services, Pages::new(services.clone(), metrics), &health, &config.limits.grpc())?;
     drop(services);
     tracing::info!(listen = %config.listen, tls = tls.is_some(), state_dir = %config.state_dir.display(), "serving");
     // Only now: whoever called earlier was refused at once, rather than kept waiting.
     let listener = socket.listen(BACKLOG).with_context(cannot_listen)?;
-    let incoming = tls::incoming(listener, tls);
-    let serving = grpc::serve(routes, Auth::new(store, clock), incoming, stop.clone());
+    let incoming = tls::incoming(listener, tls, config.limits.connections());
+    let serving = grpc::serve(routes, Auth::new(store, clock), config.limits.grpc(), incoming, stop.clone());
     tokio::pin!(serving);
     grpc::set_serving(&health, true).await;
     // Without a supervisor that listens there is nobody to tell.

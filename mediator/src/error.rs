@@ -4,7 +4,7 @@
 //! that sorts failures; the gRPC status, the HTTP status and the stable reason follow from the kind alone
 //! (`grpc::status`, `http::problem`). Must not know: tonic, axum, SQL.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use shared::{NodeId, contract::ContractError, domain::Refusal};
 
@@ -53,9 +53,9 @@ pub enum Error {
     /// A message, a query or an id is not well formed.
     #[error("{}", joined(.0))]
     Invalid(Vec<Violation>),
-    /// No token, or not one of ours.
+    /// No token and no certificate, or none that is good here.
     #[error("{0}")]
-    Unauthenticated(&'static str),
+    Unauthenticated(Cow<'static, str>),
     /// The token's role may not make this call.
     #[error("{0}")]
     WrongRole(String),
@@ -73,6 +73,12 @@ pub enum Error {
     /// A message or file is over its limit.
     #[error("{0}")]
     TooLarge(String),
+    /// The caller has too much under way at once, or does what only one may at a time.
+    #[error("{0}")]
+    Busy(String),
+    /// The caller did not read, or send, for too long.
+    #[error("{0}")]
+    TooSlow(String),
     /// Bytes do not match their SHA-256.
     #[error("{0}")]
     Checksum(String),
@@ -82,9 +88,6 @@ pub enum Error {
     /// The room for files failed, or refused.
     #[error("{0}")]
     Record(RecordError),
-    /// Somebody else does the same, and only one may at a time.
-    #[error("{0}")]
-    Busy(&'static str),
     /// The mediator is about to stop.
     #[error("the mediator is stopping; send the same request again")]
     Stopping,
@@ -107,6 +110,8 @@ pub enum Kind {
     NotAsked,
     NotFound,
     TooLarge,
+    Busy,
+    TooSlow,
     Checksum,
     StoreUnavailable,
     Internal,
@@ -114,7 +119,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Invalid,
         Self::Unauthenticated,
         Self::WrongRole,
@@ -125,6 +130,8 @@ impl Kind {
         Self::NotAsked,
         Self::NotFound,
         Self::TooLarge,
+        Self::Busy,
+        Self::TooSlow,
         Self::Checksum,
         Self::StoreUnavailable,
         Self::Internal,
@@ -144,6 +151,8 @@ impl Kind {
             Self::NotAsked => "NOT_ASKED",
             Self::NotFound => "NOT_FOUND",
             Self::TooLarge => "TOO_LARGE",
+            Self::Busy => "BUSY",
+            Self::TooSlow => "TOO_SLOW",
             Self::Checksum => "CHECKSUM",
             Self::StoreUnavailable => "STORE_UNAVAILABLE",
             Self::Internal => "INTERNAL",
@@ -174,6 +183,8 @@ impl Error {
             Self::WrongNode { .. } => Kind::ForeignNode,
             Self::NotFound(_) => Kind::NotFound,
             Self::TooLarge(_) => Kind::TooLarge,
+            Self::Busy(_) => Kind::Busy,
+            Self::TooSlow(_) => Kind::TooSlow,
             Self::Checksum(_) => Kind::Checksum,
             Self::Store(error) => match error.kind() {
                 // Two writers that met are no caller's mistake: the same request may be sent again.
@@ -191,7 +202,7 @@ impl Error {
                 }
                 RecordError::NotEnded(_) | RecordError::Io { .. } | RecordError::Damaged { .. } => Kind::Internal,
             },
-            Self::Stopping | Self::Busy(_) => Kind::StoreUnavailable,
+            Self::Stopping => Kind::StoreUnavailable,
             Self::Internal(_) => Kind::Internal,
         }
     }

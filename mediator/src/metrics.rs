@@ -22,6 +22,12 @@ pub const REFUSALS: &str = "mediator_refusals_total";
 pub const ADVERTS: &str = "mediator_adverts_total";
 /// Counter, label `what`: notices of other mediators of the same database, and gaps in them.
 pub const NOTICES: &str = "mediator_notices_total";
+/// Counter, label `why`: connections that were closed because of a limit.
+pub const CONNECTIONS_REFUSED: &str = "mediator_connections_refused_total";
+/// Gauge: 1 when the TLS files on disk are in force, 0 when they have changed and cannot be used.
+pub const TLS_OK: &str = "mediator_tls_files_ok";
+/// Gauge, seconds since 1970: when the server's certificate in force runs out.
+pub const TLS_EXPIRES: &str = "mediator_tls_certificate_expires_seconds";
 /// Histogram: requests in one commit of the fleet writer.
 pub const GROUP_SIZE: &str = "mediator_writer_group_size";
 /// Histogram, seconds: one commit group of the fleet writer, from lock to commit.
@@ -56,6 +62,15 @@ fn describe() {
     describe_counter!(REFUSALS, "Failures told to peers, by reason.");
     describe_counter!(ADVERTS, "Adverts that came in.");
     describe_counter!(NOTICES, "Notices of other mediators: heard, and gap where the line was cut.");
+    describe_counter!(
+        CONNECTIONS_REFUSED,
+        "Connections closed by a limit: all and peer (too many), handshake, header, idle and stalled (too slow)."
+    );
+    describe_gauge!(
+        TLS_OK,
+        "1: the TLS files are in force. 0: they have changed and cannot be used; the old ones are."
+    );
+    describe_gauge!(TLS_EXPIRES, "When the server's certificate in force runs out, in seconds since 1970.");
     describe_histogram!(GROUP_SIZE, "Requests in one commit of the fleet writer.");
     describe_histogram!(GROUP_SECONDS, metrics::Unit::Seconds, "One commit group of the fleet writer.");
     for wake in Wake::ALL {
@@ -73,6 +88,20 @@ pub fn promoted(wake: Wake) {
 /// else. `STALE` counts the late writes of nodes.
 pub fn refused(reason: &'static str) {
     metrics::counter!(REFUSALS, "reason" => reason).increment(1);
+}
+
+/// A connection was closed because of a limit.
+pub fn connection_refused(why: &'static str) {
+    metrics::counter!(CONNECTIONS_REFUSED, "why" => why).increment(1);
+}
+
+/// Whether the TLS files are in force, and until when their certificate is good.
+pub fn certificate(ok: bool, expires_at: Option<shared::Timestamp>) {
+    metrics::gauge!(TLS_OK).set(if ok { 1.0 } else { 0.0 });
+    if let Some(at) = expires_at {
+        let seconds = u32::try_from(at.millis() / 1_000).unwrap_or(u32::MAX);
+        metrics::gauge!(TLS_EXPIRES).set(f64::from(seconds));
+    }
 }
 
 /// An advert came in.

@@ -95,3 +95,18 @@ fn a_fleet_without_runs_and_a_run_without_logs_say_so() {
     let why = mediator.cli(&["explain", "later"]).ok();
     assert!(why.stdout.contains("SUCCEEDED") && !why.stdout.contains("free"), "who is free now is no news: {why:?}");
 }
+
+#[test]
+fn an_agent_whose_token_is_refused_says_so_loudly_and_its_drain_stays() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let mut agent = tests::Agent::prepare(&mediator, &tests::AgentOptions::builder("n1"));
+    std::fs::write(agent.home.path().join("token"), "made-up").unwrap();
+    agent.restart();
+    tests::wait_until("it is said", || {
+        agent.log().lines().any(|line| line.contains("ERROR") && line.contains("refuses this agent's token"))
+    });
+    let ran = agent.cli(&["drain", "--wait"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.stderr.contains("stays draining") && ran.stderr.contains("token_file"), "{ran:?}");
+    assert!(std::fs::read_to_string(agent.policy_path()).unwrap().contains("drain = \"graceful\""));
+}

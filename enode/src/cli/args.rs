@@ -155,6 +155,9 @@ pub(super) struct DrainArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct UndrainArgs {
+    /// End the quarantine of this machine's nodes instead; the owner's own drain stays as it is
+    #[arg(long, conflicts_with = "force")]
+    pub(super) quarantine: bool,
     /// Replace a policy file that cannot be edited; the old one is kept as NAME.policy.toml.broken
     #[arg(long)]
     pub(super) force: bool,

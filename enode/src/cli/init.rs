@@ -76,6 +76,9 @@ mediator = {quoted_mediator}
 {ca_file} = "ca.crt"
 # The token of role `node`, alone in a file that only the agent's user may read. Paths are relative to this file.
 token_file = {quoted_token}
+# Or a client certificate that stands for it (`mediator pki issue --role node`).
+# cert_file = "enode.crt"
+# key_file = "enode.key"
 
 # How many Runs this machine may serve at once.
 slots = 1
@@ -105,9 +108,15 @@ name = "build"
 # Largest output file.
 #   artifact_bytes = "1GiB"
 #
-# Do not lend this machine while less than this is free in state_dir (off unless set).
+# Do not lend this machine while less than this is free where Runs work (state_dir/work); "0" = whatever is free.
 # [disk]
-# min_free = "5GiB"
+# min_free = "1GiB"
+#
+# Do not lend a node any more when so many Runs in a row (0 = never) failed on it within so short a time, because
+# nothing could be started, fetched or stored; `enode undrain --quarantine` lends it again.
+# [quarantine]
+# after = 5
+# within = "10s"
 "#,
         quoted_name = quoted(name),
         quoted_mediator = quoted(mediator),

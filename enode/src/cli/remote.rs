@@ -14,7 +14,7 @@ use shared::{NodeId, domain::Drain};
 use tonic::{
     Code, Request, Status,
     metadata::{Ascii, MetadataValue},
-    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
 };
 
 use crate::config::Config;
@@ -66,7 +66,11 @@ impl Remote {
             let mut endpoint = Endpoint::from_shared(url.clone())?.connect_timeout(PATIENCE).timeout(PATIENCE);
             if let Some(ca_file) = &config.ca_file {
                 let authority = Certificate::from_pem(std::fs::read(ca_file)?);
-                endpoint = endpoint.tls_config(ClientTlsConfig::new().ca_certificate(authority))?;
+                let mut tls = ClientTlsConfig::new().ca_certificate(authority);
+                if let Some((cert, key)) = &config.certificate {
+                    tls = tls.identity(Identity::from_pem(std::fs::read(cert)?, std::fs::read(key)?));
+                }
+                endpoint = endpoint.tls_config(tls)?;
             }
             anyhow::Ok(endpoint.connect_lazy())
         };

@@ -62,8 +62,10 @@ fn shown(config: &Config, policy: &Value, agent: Option<&AgentStatus>) -> String
             lines.push(out::table(&header, agent.nodes.iter().map(row)));
             for node in &agent.nodes {
                 let mut remark = |what: &str, text: &str| lines.push(format!("{}: {what}: {text}", node.node_id));
-                if !node.drain_reason.is_empty() {
-                    remark("reason", &node.drain_reason);
+                for it in &node.reasons {
+                    let since = it.since.map(|since| format!(" for {}", out::age(since))).unwrap_or_default();
+                    let why = if it.reason.is_empty() { "no reason given" } else { &it.reason };
+                    remark("not lent", &format!("{} ({}{since}): {why}", it.source, it.drain));
                 }
                 if let Some(why) = &node.superseded {
                     remark("idle, another agent speaks for this node", why);

@@ -66,6 +66,14 @@ fn the_defaults_that_init_shows_are_the_defaults() {
     let shown: Vec<_> =
         tail.lines().filter_map(|line| line.strip_prefix("#   ")).filter(|line| line.contains(" = ")).collect();
     assert_eq!(shown.len(), 8, "{shown:?}");
+    let tables = tail.split_once("#\n# Do not lend").unwrap().1;
+    let tables: Vec<_> = tables
+        .lines()
+        .filter_map(|line| line.strip_prefix("# "))
+        .filter(|line| line.starts_with('[') || line.contains(" = ") && !line.contains("; "))
+        .filter(|line| !line.contains("(0 = never)"))
+        .collect();
+    assert_eq!(tables.len(), 5, "{tables:?}");
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("yard.token"), "t").unwrap();
     let load = |text: String| {
@@ -74,5 +82,5 @@ fn the_defaults_that_init_shows_are_the_defaults() {
         let shown = Config::load(&layers, Need::All).unwrap().shown();
         shown.into_iter().map(|(key, value, _)| (key, value)).filter(|(key, _)| *key != "state_dir").collect::<Vec<_>>()
     };
-    assert_eq!(load(format!("{head}\n{}\n", shown.join("\n"))), load(head.to_owned()));
+    assert_eq!(load(format!("{head}\n{}\n{}\n", shown.join("\n"), tables.join("\n"))), load(head.to_owned()));
 }

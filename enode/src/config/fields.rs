@@ -25,6 +25,11 @@ pub(super) fn whole(value: &Value) -> Parsed<u64> {
     number.ok_or_else(|| format!("must be a whole number from 0, not {}", shown(value)))
 }
 
+/// A number of things.
+pub(super) fn count(value: &Value) -> Parsed<u32> {
+    u32::try_from(whole(value)?).map_err(|_| format!("must be at most {}, not {}", u32::MAX, shown(value)))
+}
+
 pub(super) fn flag(value: &Value) -> Parsed<bool> {
     match value {
         Value::Bool(_, flag) => Ok(*flag),

@@ -30,6 +30,12 @@ pub struct Flags {
     /// PEM file of the authority that signed the mediator's certificate
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<String>,
+    /// PEM file of the client certificate to show instead of a token
+    #[arg(long, value_name = "FILE")]
+    pub cert_file: Option<String>,
+    /// PEM file of its key
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<String>,
     /// Folder for spool, workspaces and identity
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<String>,
@@ -146,6 +152,8 @@ pub(super) fn read(layers: &Layers, faults: &mut Vec<String>) -> Vec<Layer> {
         ("mediator", &f.mediator),
         ("token_file", &f.token_file),
         ("ca_file", &f.ca_file),
+        ("cert_file", &f.cert_file),
+        ("key_file", &f.key_file),
         ("state_dir", &f.state_dir),
         ("slots", &f.slots),
     ];

@@ -9,16 +9,18 @@ use super::{
     Config, ConfigErrors, Need, Secret, defaults, fields,
     layers::{self, From, Layer, Layers},
 };
-use crate::{detect, files};
+use crate::{detect, files, policy::quarantine::Rule};
 
 /// Every key, nested ones with a dot.
-const KEYS: [&str; 18] = [
+const KEYS: &[&str] = &[
     "name",
     "label",
     "mediator",
     "token",
     "token_file",
     "ca_file",
+    "cert_file",
+    "key_file",
     "state_dir",
     "slots",
     "capability",
@@ -31,6 +33,9 @@ const KEYS: [&str; 18] = [
     "artifact_bytes",
     "disk",
     "disk.min_free",
+    "quarantine",
+    "quarantine.after",
+    "quarantine.within",
 ];
 
 struct Loader {
@@ -53,6 +58,7 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
     let label = l.take("label", fields::text).unwrap_or_else(|| host.unwrap_or_else(|| name.clone()));
     let mediator = l.mediator();
     let ca_file = l.path("ca_file", sources);
+    let certificate = l.certificate(&mediator, sources, need);
     let state_dir = l.path("state_dir", sources).unwrap_or_else(|| default_state_dir(sources).join(&name));
     let slots = l.slots();
     let detect = l.take("detect", fields::flag).unwrap_or(true);
@@ -69,8 +75,13 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
     let start_timeout = l.take("start_timeout", fields::duration).unwrap_or(defaults::START_TIMEOUT);
     let keep_workspace = l.take("keep_workspace", fields::duration).unwrap_or_default();
     let artifact_bytes = l.take("artifact_bytes", fields::size).unwrap_or(defaults::ARTIFACT_BYTES);
-    let min_free = l.take("disk.min_free", fields::size).filter(|bytes| *bytes > 0);
-    let token = l.token(sources, need);
+    let min_free = l.take("disk.min_free", fields::size).unwrap_or(defaults::MIN_FREE);
+    let min_free = Some(min_free).filter(|bytes| *bytes > 0);
+    let quarantine = Rule {
+        after: l.take("quarantine.after", fields::count).unwrap_or(defaults::QUARANTINE.after),
+        within: l.take("quarantine.within", fields::duration).unwrap_or(defaults::QUARANTINE.within),
+    };
+    let token = l.token(sources, need, certificate.is_some());
     l.check_transport(&mediator, ca_file.as_deref(), need);
 
     if !l.faults.is_empty() {
@@ -83,6 +94,7 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
         mediator,
         token,
         ca_file,
+        certificate,
         state_dir,
         slots,
         capabilities,
@@ -94,6 +106,7 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
         keep_workspace,
         artifact_bytes,
         min_free,
+        quarantine,
         policy_file,
         warnings: l.warnings,
         origins: l.origins,
@@ -254,7 +267,37 @@ impl Loader {
         Some(std::path::absolute(&path).unwrap_or(path))
     }
 
-    fn token(&mut self, sources: &Layers, need: Need) -> Option<Secret> {
+    /// The client certificate and its key.
+    fn certificate(&mut self, mediator: &[String], sources: &Layers, need: Need) -> Option<(PathBuf, PathBuf)> {
+        let (cert, key) = match (self.path("cert_file", sources), self.path("key_file", sources)) {
+            (None, None) => return None,
+            (Some(cert), Some(key)) => (cert, key),
+            (Some(_), None) => {
+                self.fault("cert_file", "is set without key_file: set both, or neither");
+                return None;
+            }
+            (None, Some(_)) => {
+                self.fault("key_file", "is set without cert_file: set both, or neither");
+                return None;
+            }
+        };
+        if mediator.iter().any(|url| !url.starts_with("https:")) {
+            self.fault("cert_file", "is set, but the mediator's URL is not https://: use https, or leave it out");
+        }
+        for (name, path) in [("cert_file", &cert), ("key_file", &key)] {
+            match read_text(path, 1 << 20) {
+                Ok((_, mode)) if name == "key_file" && mode & 0o077 != 0 => {
+                    self.warnings.push(format!("{} can be read by others: chmod 600 it", path.display()));
+                }
+                Ok(_) => {}
+                Err(why) if need == Need::Owner => self.warnings.push(format!("{} {why}", self.place(name))),
+                Err(why) => self.fault(name, &format!("{why}; `mediator pki issue --role node` makes both files")),
+            }
+        }
+        Some((cert, key))
+    }
+
+    fn token(&mut self, sources: &Layers, need: Need, has_certificate: bool) -> Option<Secret> {
         let inline = self.take("token", fields::text);
         let file = self.path("token_file", sources);
         // The later layer wins, so that ENODE_TOKEN overrides a token_file of the config file.
@@ -285,6 +328,7 @@ impl Loader {
                     None
                 }
             },
+            _ if has_certificate => None,
             _ => {
                 self.warnings.push(
                     "no token is configured (token_file): a mediator that asks for one will refuse us".to_owned(),

@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 
 use shared::{Duration, NodeId, domain::Capability};
 
+use crate::policy::quarantine::Rule;
+
 pub(crate) use layers::line_of;
 pub use layers::{Flags, Layers};
 pub(crate) use load::distance;
@@ -35,6 +37,8 @@ pub struct Config {
     pub token: Option<Secret>,
     /// PEM file of the authority that signed the mediator's certificate.
     pub ca_file: Option<PathBuf>,
+    /// PEM files of the client certificate that stands for a token, and of its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
     /// Spool, workspaces, identity, local socket.
     pub state_dir: PathBuf,
     /// How many nodes this machine is.
@@ -55,8 +59,10 @@ pub struct Config {
     pub keep_workspace: Duration,
     /// Largest output file in bytes.
     pub artifact_bytes: u64,
-    /// Bytes that must be free in `state_dir` for the node to be lent; off when `None`.
+    /// Bytes that must be free where Runs work for the node to be lent; off when `None`.
     pub min_free: Option<u64>,
+    /// When a node that fails everything is held back.
+    pub quarantine: Rule,
     /// The owner's file: `NAME.policy.toml` beside the config file `NAME.toml`.
     pub policy_file: PathBuf,
     /// What is legal but probably not meant.
@@ -112,6 +118,7 @@ impl Config {
             mediator: vec![defaults::MEDIATOR.to_owned()],
             token: None,
             ca_file: None,
+            certificate: None,
             state_dir: state_dir.to_owned(),
             slots: 1,
             capabilities: Vec::new(),
@@ -122,7 +129,8 @@ impl Config {
             start_timeout: defaults::START_TIMEOUT,
             keep_workspace: Duration::default(),
             artifact_bytes: defaults::ARTIFACT_BYTES,
-            min_free: None,
+            min_free: Some(defaults::MIN_FREE),
+            quarantine: defaults::QUARANTINE,
             policy_file: state_dir.join(format!("{name}.policy.toml")),
             warnings: Vec::new(),
             origins: Vec::new(),
@@ -143,11 +151,16 @@ impl Config {
 mod defaults {
     use shared::Duration;
 
+    use crate::policy::quarantine::Rule;
+
     pub(super) const MEDIATOR: &str = "http://127.0.0.1:7070";
     pub(super) const PASS_ENV: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ"];
     pub(super) const GRACE: Duration = Duration::from_secs(10);
     pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(30);
     pub(super) const START_TIMEOUT: Duration = Duration::from_secs(30);
     pub(super) const ARTIFACT_BYTES: u64 = 1 << 30;
+    /// A build that finds less fails anyway, and takes the machine's own programs with it.
+    pub(super) const MIN_FREE: u64 = 1 << 30;
+    pub(super) const QUARANTINE: Rule = Rule { after: 5, within: Duration::from_secs(10) };
     pub(super) const MAX_SLOTS: u64 = 1_000;
 }

@@ -23,6 +23,8 @@ impl Config {
             ("mediator", json!(self.mediator)),
             ("token", json!(self.token.as_ref().map(|_| "(set, not shown)"))),
             ("ca_file", json!(self.ca_file)),
+            ("cert_file", json!(self.certificate.as_ref().map(|(cert, _)| cert))),
+            ("key_file", json!(self.certificate.as_ref().map(|(_, key)| key))),
             ("state_dir", json!(self.state_dir)),
             ("slots", json!(self.slots)),
             ("capability", json!(capabilities)),
@@ -33,7 +35,9 @@ impl Config {
             ("start_timeout", json!(self.start_timeout)),
             ("keep_workspace", json!(self.keep_workspace)),
             ("artifact_bytes", json!(self.artifact_bytes)),
-            ("disk.min_free", json!(self.min_free)),
+            ("disk.min_free", json!(self.min_free.unwrap_or(0))),
+            ("quarantine.after", json!(self.quarantine.after)),
+            ("quarantine.within", json!(self.quarantine.within)),
             ("policy_file", json!(self.policy_file)),
         ];
         rows.into_iter().map(|(key, value)| (key, value, self.origin(key))).collect()

@@ -8,12 +8,12 @@ use super::{Held, Reasons, Source};
 
 /// Holds the node back while less than `min_free` bytes are free, and lets it go only at a tenth more, so that
 /// a node at the edge does not open and close with every file.
-pub(super) fn check(reasons: &mut Reasons, state_dir: &Path, min_free: Option<u64>, now: Timestamp) {
+pub(super) fn check(reasons: &mut Reasons, work_dir: &Path, min_free: Option<u64>, now: Timestamp) {
     let Some(min_free) = min_free else { return };
-    match free(state_dir) {
+    match free(work_dir) {
         Ok(free) => judge(reasons, free, min_free, now),
         // Not knowing changes nothing.
-        Err(error) => tracing::debug!(dir = %state_dir.display(), %error, "cannot tell how much room is left"),
+        Err(error) => tracing::debug!(dir = %work_dir.display(), %error, "cannot tell how much room is left"),
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn off_by_default_and_measured_when_on() {
+    fn off_when_told_so_and_measured_when_on() {
         let dir = tempfile::tempdir().unwrap();
         let (mut reasons, now) = (Reasons::default(), Timestamp::from_millis(1));
         check(&mut reasons, dir.path(), None, now);

@@ -22,6 +22,9 @@ pub struct Written {
     pub drain: Option<Drain>,
     /// Why, on one line.
     pub reason: String,
+    /// Any text; a new one ends the quarantines that there are. Like every release it must be written: taking the
+    /// key away means nothing.
+    pub quarantine_cleared: Option<String>,
     /// Secret of this machine's own page. Never leaves it.
     pub panel_token: Option<Secret>,
     /// What is odd but usable.
@@ -113,6 +116,12 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Written, String> {
                 }
                 written.reason = one_line(words);
             }
+            "quarantine_cleared" => {
+                let words = item.as_str().ok_or_else(|| {
+                    at(item, format!("quarantine_cleared must be text in quotes, not {}", kind(item)))
+                })?;
+                written.quarantine_cleared = Some(one_line(words)).filter(|words| !words.is_empty());
+            }
             "panel_token" => {
                 let token = item
                     .as_str()
@@ -124,9 +133,12 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Written, String> {
                     return Err(at(item, what));
                 }
                 let shown: String = other.chars().take(40).collect();
-                written
-                    .warnings
-                    .push(at(item, format!("unknown key {shown:?} is ignored; there are drain, reason, panel_token")));
+                written.warnings.push(at(
+                    item,
+                    format!(
+                        "unknown key {shown:?} is ignored; there are drain, reason, quarantine_cleared, panel_token"
+                    ),
+                ));
             }
         }
     }

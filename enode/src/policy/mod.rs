@@ -11,6 +11,9 @@
 //!   readable) holds the node back: the stronger of `graceful` and the last good value, which is kept on disk.
 //!   A misspelled `drain`, or one inside a table, is broken too. Other unknown keys are a warning.
 //!
+//! Beside it stand the node's own reasons not to lend ([`Reasons`], a set): `disk`, `quarantine`, `stuck`. The
+//! strongest holds, and clearing one never clears another.
+//!
 //! [`file`] is pure, and so is [`judge`]; [`watch`] reads on a thread of its own, so that a hanging file system
 //! delays no heartbeat. [`writer`] is what `enode drain` uses. `panel_token` stays in [`file`].
 
@@ -18,6 +21,7 @@ mod disk;
 pub mod file;
 mod judge;
 mod memory;
+pub mod quarantine;
 mod reasons;
 #[cfg(test)]
 mod tests;
@@ -27,5 +31,5 @@ pub mod writer;
 mod writer_tests;
 
 pub use judge::SETTLE;
-pub use reasons::{Held, Reasons, Source};
+pub use reasons::{Held, Reasons, Source, Standing};
 pub use watch::PolicyFile;

@@ -14,15 +14,20 @@ pub enum Source {
     Owner,
     /// Too little room in `state_dir`.
     Disk,
+    /// One Run after another failed here at once.
+    Quarantine,
     /// A process group that does not go.
     Stuck,
 }
 
 impl Source {
-    const fn as_str(self) -> &'static str {
+    /// Its name in texts and in `enode status`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Owner => "owner",
             Self::Disk => "disk",
+            Self::Quarantine => "quarantine",
             Self::Stuck => "stuck",
         }
     }
@@ -37,6 +42,26 @@ pub struct Held {
     pub text: String,
     /// Since when.
     pub since: Option<Timestamp>,
+}
+
+/// What holds for every node of this machine: the owner's policy, the machine's own reasons, and what the owner
+/// says about quarantines.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// From the policy file.
+    pub owner: Policy,
+    /// From the machine.
+    pub reasons: Reasons,
+    /// The last `quarantine_cleared` that was read. Only a change of it means anything.
+    pub quarantine_cleared: Option<String>,
+}
+
+impl Standing {
+    /// All of it together.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.reasons.over(&self.owner)
+    }
 }
 
 /// All reasons of one node.
@@ -65,6 +90,14 @@ impl Reasons {
     #[must_use]
     pub fn holds(&self, source: Source) -> bool {
         self.0.contains_key(&source)
+    }
+
+    /// Each reason by itself, the owner's first.
+    pub fn each(&self, owner: &Policy) -> impl Iterator<Item = (Source, Held)> {
+        let own = Held { drain: owner.drain, text: owner.reason.clone(), since: owner.since };
+        let own = Some((Source::Owner, own)).filter(|(_, held)| held.drain != Drain::None);
+        let others: Vec<_> = self.0.iter().map(|(source, held)| (*source, held.clone())).collect();
+        own.into_iter().chain(others)
     }
 
     /// The owner's policy together with these reasons: the strongest drain, its earliest time, every text.

@@ -276,7 +276,12 @@ fn a_file_that_changes_all_the_time_gives_only_what_was_written() {
                 super::writer::edit(
                     yard.file(),
                     &yard.config.state_dir,
-                    &super::writer::Edit { drain: word.parse().unwrap(), reason: Some(String::new()), force: false },
+                    &super::writer::Edit {
+                        drain: Some(word.parse().unwrap()),
+                        reason: Some(String::new()),
+                        quarantine_cleared: None,
+                        force: false,
+                    },
                 )
                 .unwrap();
             }
@@ -407,7 +412,7 @@ proptest::proptest! {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("p.toml");
         fs::write(&path, &text).unwrap();
-        let change = Edit { drain: Drain::AtBoundary, reason: Some("why".into()), force: false };
+        let change = Edit { drain: Some(Drain::AtBoundary), reason: Some("why".into()), quarantine_cleared: None, force: false };
         if edit(&path, dir.path(), &change).is_ok() {
             let after = fs::read_to_string(&path).unwrap();
             let kept = |text: &str| -> Vec<String> {

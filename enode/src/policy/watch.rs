@@ -19,8 +19,8 @@ use notify::{EventKind, RecursiveMode, Watcher, event::AccessKind};
 use shared::domain::{Drain, Policy};
 use tokio::sync::watch;
 
-use super::{Reasons, disk, file, judge::Judge, memory};
-use crate::{clock, config::Config};
+use super::{Reasons, Standing, disk, file, file::Seen, judge::Judge, memory};
+use crate::{clock, config::Config, work::workspace::WORK};
 
 /// Longest time between two looks.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -61,6 +61,8 @@ impl Drop for Handle {
 struct Shared {
     path: PathBuf,
     state_dir: PathBuf,
+    /// Where Runs work.
+    work_dir: PathBuf,
     min_free: Option<u64>,
     gate: Mutex<Gate>,
     bell: Condvar,
@@ -79,9 +81,9 @@ struct Gate {
 
 #[derive(Debug, Default)]
 struct Published {
-    /// Rises when the policy differs from the one before.
+    /// Rises when what stands differs from the one before.
     version: u64,
-    policy: Policy,
+    standing: Standing,
 }
 
 impl PolicyFile {
@@ -93,6 +95,7 @@ impl PolicyFile {
         let shared = Arc::new(Shared {
             path: config.policy_file.clone(),
             state_dir: config.state_dir.clone(),
+            work_dir: config.state_dir.join(WORK),
             min_free: config.min_free,
             gate: Mutex::default(),
             bell: Condvar::new(),
@@ -115,25 +118,32 @@ impl PolicyFile {
 
     /// Reads the file now. Waits for at most two seconds, and other tasks of the thread go on meanwhile: when the
     /// file system does not answer, the answer is the stronger of `graceful` and the last one.
-    pub async fn look(&self) -> Policy {
+    pub async fn look(&self) -> Standing {
         let shared = &self.handle.shared;
         let mut answered = shared.answered.subscribe();
         let mine = shared.ring();
         let looked = tokio::time::timeout(PATIENCE, answered.wait_for(|answered| *answered >= mine)).await;
-        self.policy_after(matches!(looked, Ok(Ok(_))))
+        self.standing_after(matches!(looked, Ok(Ok(_))))
     }
 
-    /// The same for callers that may block.
+    /// The same for callers that may block; all of it together.
     pub fn read(&self) -> Policy {
-        self.policy_after(self.handle.shared.look_now())
+        self.standing_after(self.handle.shared.look_now()).policy()
     }
 
-    fn policy_after(&self, looked: bool) -> Policy {
+    /// The `quarantine_cleared` of the last look.
+    #[must_use]
+    pub fn quarantine_cleared(&self) -> Option<String> {
+        self.handle.shared.published.borrow().standing.quarantine_cleared.clone()
+    }
+
+    fn standing_after(&self, looked: bool) -> Standing {
         let shared = &self.handle.shared;
+        let mut standing = shared.published.borrow().standing.clone();
         if looked {
-            return shared.published.borrow().policy.clone();
+            return standing;
         }
-        let mut policy = shared.published.borrow().policy.clone();
+        let policy = &mut standing.owner;
         if policy.drain == Drain::None {
             policy.since = Some(clock::now());
             policy.reason = "the policy file cannot be read".to_owned();
@@ -144,10 +154,10 @@ impl PolicyFile {
             shared.path.display(),
             PATIENCE.as_secs()
         );
-        policy
+        standing
     }
 
-    /// Resolves when the policy differs from the last time this clone was told (or was made). May be dropped at
+    /// Resolves when what stands differs from the last time this clone was told (or was made). May be dropped at
     /// any time without losing a change.
     pub async fn changed(&self) {
         let mut looks = self.handle.shared.published.subscribe();
@@ -189,7 +199,7 @@ impl Shared {
         let mut judge = Judge::new(memory::load(&self.state_dir));
         let mut saved = judge.memory().clone();
         let mut reasons = Reasons::default();
-        let mut save_error = None;
+        let (mut save_error, mut quarantine_cleared) = (None, None);
         loop {
             let gate = self.gate();
             let idle = |gate: &mut Gate| gate.wanted == gate.done && !gate.closed;
@@ -201,35 +211,42 @@ impl Shared {
             let ticket = gate.wanted;
             drop(gate);
 
-            let owner = judge.judge(file::look(&self.path), clock::now(), clock::boot_time());
+            let seen = file::look(&self.path);
+            if let Seen::Written(written) = &seen
+                && written.quarantine_cleared.is_some()
+            {
+                quarantine_cleared.clone_from(&written.quarantine_cleared);
+            }
+            let mut owner = judge.judge(seen, clock::now(), clock::boot_time());
             if saved != *judge.memory() || save_error.is_some() {
                 save_error = memory::save(&self.state_dir, judge.memory()).err();
                 saved = judge.memory().clone();
             }
-            disk::check(&mut reasons, &self.state_dir, self.min_free, clock::now());
-            let mut policy = reasons.over(&owner);
+            disk::check(&mut reasons, &self.work_dir, self.min_free, clock::now());
             if let Some(error) = &save_error {
                 let note = format!("the last good policy cannot be kept in {}: {error}", self.state_dir.display());
-                policy.error = if policy.error.is_empty() { note } else { format!("{}; {note}", policy.error) };
+                owner.error = if owner.error.is_empty() { note } else { format!("{}; {note}", owner.error) };
             }
-            self.publish(policy);
+            let quarantine_cleared = quarantine_cleared.clone();
+            self.publish(Standing { owner, reasons: reasons.clone(), quarantine_cleared });
             self.gate().done = ticket;
             self.bell.notify_all();
             self.answered.send_replace(ticket);
         }
     }
 
-    fn publish(&self, policy: Policy) {
+    fn publish(&self, standing: Standing) {
         self.published.send_if_modified(|published| {
-            if published.policy == policy {
+            if published.standing == standing {
                 return false;
             }
             // A warning once a cause, not once a look.
-            if published.policy.error != policy.error && !policy.error.is_empty() {
+            let (before, policy) = (&published.standing.owner, &standing.owner);
+            if before.error != policy.error && !policy.error.is_empty() {
                 tracing::warn!(error = %policy.error, drain = %policy.drain, "policy file");
             }
             published.version += 1;
-            published.policy = policy;
+            published.standing = standing;
             true
         });
     }
@@ -267,7 +284,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let config = Config::with_defaults("yard", state.path());
         let policy = PolicyFile::start(&config).unwrap();
-        assert_eq!(policy.look().await.drain, Drain::None);
+        assert_eq!(policy.look().await.policy().drain, Drain::None);
         // As with a file system that hangs: nobody looks any more.
         policy.handle.shared.gate().closed = true;
         policy.handle.shared.bell.notify_all();
@@ -276,7 +293,7 @@ mod tests {
             policy = policy.look() => panic!("it held up everything else: {policy:?}"),
             () = tokio::time::sleep(Duration::from_millis(100)) => {}
         }
-        let held = policy.look().await;
+        let held = policy.look().await.policy();
         assert_eq!(held.drain, Drain::Graceful);
         assert!(held.error.contains("did not answer"), "{held:?}");
     }

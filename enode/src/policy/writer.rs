@@ -1,4 +1,4 @@
-//! Editing the policy file for its owner: only the two values, everything else byte for byte.
+//! Editing the policy file for its owner: only the values that are given, everything else byte for byte.
 //!
 //! Values are spliced into the text, so that comments, order, unknown keys, line ends and `panel_token` stay.
 //! The result is understood again before it replaces anything.
@@ -18,10 +18,12 @@ use crate::files;
 /// What to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// The new value.
-    pub drain: Drain,
+    /// The new value; none keeps what is there.
+    pub drain: Option<Drain>,
     /// The new reason; none keeps what is there, empty takes it away.
     pub reason: Option<String>,
+    /// A new `quarantine_cleared`; none keeps what is there.
+    pub quarantine_cleared: Option<String>,
     /// Replace a file that cannot be edited; it is kept beside the new one.
     pub force: bool,
 }
@@ -139,7 +141,7 @@ fn put_aside(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("there are a thousand .broken files beside it already"))
 }
 
-/// The text with the two values set. Fails when the result would not be understood as meant.
+/// The text with the values set. Fails when the result would not be understood as meant.
 fn splice(text: &str, edit: &Edit) -> Result<String, String> {
     let (bom, body) = match text.strip_prefix('\u{feff}') {
         Some(body) => ("\u{feff}", body),
@@ -149,11 +151,19 @@ fn splice(text: &str, edit: &Edit) -> Result<String, String> {
         Some(reason) => set(body, "reason", &reason, !reason.is_empty())?,
         None => body.to_owned(),
     };
-    let body = set(&body, "drain", edit.drain.as_str(), true)?;
+    let body = match edit.drain {
+        Some(drain) => set(&body, "drain", drain.as_str(), true)?,
+        None => body,
+    };
+    let body = match edit.quarantine_cleared.as_deref() {
+        Some(words) => set(&body, "quarantine_cleared", words, true)?,
+        None => body,
+    };
     let end = if body.ends_with('\n') { "" } else { newline(&body) };
     let result = format!("{bom}{body}{end}");
     let read = file::parse("the edited file", result.as_bytes())?;
-    if read.drain != Some(edit.drain)
+    if edit.drain.is_some() && read.drain != edit.drain
+        || edit.quarantine_cleared.is_some() && read.quarantine_cleared != edit.quarantine_cleared
         || edit.reason.as_deref().is_some_and(|reason| read.reason != file::one_line(reason))
     {
         return Err("the edited file would not mean what was asked".to_owned());

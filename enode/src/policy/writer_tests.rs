@@ -14,7 +14,7 @@ use super::{
 };
 
 fn graceful(reason: &str) -> Edit {
-    Edit { drain: Drain::Graceful, reason: Some(reason.into()), force: false }
+    Edit { drain: Some(Drain::Graceful), reason: Some(reason.into()), quarantine_cleared: None, force: false }
 }
 
 fn after(text: &str, change: &Edit) -> String {
@@ -52,7 +52,8 @@ fn missing_keys_are_added_where_they_count() {
 
 #[test]
 fn an_old_reason_goes_when_none_is_given() {
-    let undrain = Edit { drain: Drain::None, reason: Some(String::new()), force: false };
+    let undrain =
+        Edit { drain: Some(Drain::None), reason: Some(String::new()), quarantine_cleared: None, force: false };
     assert_eq!(after("reason = \"old\"\ndrain = \"graceful\"\n", &undrain), "reason = \"\"\ndrain = \"\"\n");
 }
 
@@ -161,7 +162,12 @@ fn a_reason_stays_until_another_is_given() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("yard.policy.toml");
     edit(&path, dir.path(), &graceful("moving the rack")).unwrap();
-    edit(&path, dir.path(), &Edit { drain: Drain::AtBoundary, reason: None, force: false }).unwrap();
+    edit(
+        &path,
+        dir.path(),
+        &Edit { drain: Some(Drain::AtBoundary), reason: None, quarantine_cleared: None, force: false },
+    )
+    .unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(text.contains("moving the rack") && text.contains("at-boundary"), "{text}");
 }

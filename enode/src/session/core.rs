@@ -4,7 +4,7 @@
 //! The rule behind all of it: a lease *is* its nonce, and an answer that is older than a grant says nothing
 //! about that grant.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use shared::{Duration, InstanceId, NodeId, Nonce, RunId, Seq, StreamId, domain::Policy};
 
@@ -70,8 +70,14 @@ pub enum Received {
 /// How many received steps may wait. The mediator sends one at a time.
 const MAX_OPEN: usize = 8;
 
+/// Streams that were drawn since one was stored. The mediator takes 1,000.
+const MAX_STREAMS: usize = 100;
+
+/// Leases that are remembered as over. A node has one at a time, so that no step on its way is of an older one.
+const MAX_OVER: usize = 64;
+
 /// The node's knowledge.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct NodeCore {
     streams: Vec<StreamId>,
     /// The newest stream that the mediator is known to have stored.
@@ -89,6 +95,8 @@ pub struct NodeCore {
     seen: BTreeMap<StepKey, Nonce>,
     running: BTreeMap<StepKey, Nonce>,
     finished: BTreeMap<StepKey, Nonce>,
+    /// Leases of which the mediator said that they are gone for good, latest last.
+    over: VecDeque<LeaseKey>,
     deadline: Option<(BootTime, Duration)>,
     advert_no: i64,
 }
@@ -164,10 +172,20 @@ impl NodeCore {
         self.deadline
     }
 
-    /// A stream is about to be opened: under the newest id while nobody is known to have stored that, or else
-    /// under this fresh one. So the list stays short however often opening fails; the mediator takes only so many.
+    /// Whether the time to live is over or so near its end that a step which starts now would be told to end before
+    /// the next advert. Such a step is left alone: the next accepted advert, which does not list it, has it sent again.
+    #[must_use]
+    pub fn is_lapsed(&self, now: BootTime) -> bool {
+        // Of a quarter at most is the grace, of an eighth the margin for killing.
+        let near = |ttl: Duration| Duration::from_millis(ttl.millis() / 8 * 3);
+        self.deadline.is_some_and(|(end, ttl)| now.plus(near(ttl)) >= end)
+    }
+
+    /// A stream is about to be opened, under this fresh id: a copy of this machine that is made while an opening is
+    /// under way must not have the same newest id as its original. Only when openings fail for very long the newest
+    /// id is used again, because the mediator takes only so many.
     pub fn stream_drawn(&mut self, fresh: StreamId) {
-        if self.streams.last().is_none_or(|newest| self.opened.as_ref() == Some(newest)) {
+        if self.streams.len() < MAX_STREAMS || self.opened.as_ref() == self.streams.last() {
             self.streams.push(fresh);
         }
     }
@@ -230,7 +248,9 @@ impl NodeCore {
         if self.seen.get(key) == Some(&nonce) {
             return Received::Ignore("it is known already");
         }
-        if self.known_rev.is_some_and(|known| known >= rev) && !self.known.contains(&lease) {
+        // What ended its Run may have overtaken a step that was sent once more.
+        let late = self.known_rev.is_some_and(|known| known >= rev) && !self.known.contains(&lease);
+        if late || self.over.contains(&lease) {
             return Received::Ignore("its lease has ended");
         }
         if self.running.len() >= MAX_OPEN {
@@ -268,6 +288,9 @@ impl NodeCore {
 
     /// The lease has ended, whatever the rev: its Run is over.
     pub fn end(&mut self, lease: &LeaseKey) {
+        self.over.push_back(lease.clone());
+        let surplus = self.over.len().saturating_sub(MAX_OVER);
+        self.over.drain(..surplus);
         self.known.remove(lease);
         self.forget(lease);
     }

@@ -114,16 +114,54 @@ fn streams_that_never_open_do_not_pile_up() {
     for number in 0..2_000 {
         node.stream_drawn(id(number));
     }
-    assert_eq!(node.streams(), [id(0)]);
-    node.stream_acknowledged(&id(0));
+    assert_eq!(node.streams().len(), MAX_STREAMS);
+    node.stream_acknowledged(&id(99));
     for number in 2_000..4_000 {
         node.stream_drawn(id(number));
     }
-    assert_eq!(node.streams(), [id(0), id(2_000)], "the stored one, and the next");
+    assert_eq!((node.streams().len(), &node.streams()[0]), (MAX_STREAMS, &id(99)), "the stored one is among them");
     node.supersede("another".into());
     node.stream_drawn(id(9_000));
-    node.stream_drawn(id(9_001));
     assert_eq!(node.streams(), [id(9_000)]);
+}
+
+#[test]
+fn a_copy_that_is_made_while_a_stream_opens_has_another_newest_id_than_its_original() {
+    let id = |number: u32| StreamId::new(&format!("s{number}")).unwrap();
+    let mut original = NodeCore::default();
+    original.stream_drawn(id(0));
+    original.stream_acknowledged(&id(0));
+    original.stream_drawn(id(1));
+    let mut copy = original.clone();
+    original.stream_drawn(id(2));
+    copy.stream_drawn(id(3));
+    assert_eq!(copy.streams(), [id(0), id(1), id(3)]);
+    assert!(!copy.streams().contains(original.streams().last().unwrap()));
+    assert!(!original.streams().contains(copy.streams().last().unwrap()));
+}
+
+#[test]
+fn a_step_that_comes_when_the_time_to_live_is_over_would_be_killed_at_once() {
+    let mut node = NodeCore::default();
+    assert!(!node.is_lapsed(at(1)), "nothing is known yet");
+    node.apply(&reply(1, &[]), at(1_000), None);
+    assert!(!node.is_lapsed(at(4_000)));
+    assert!(node.is_lapsed(at(4_750)), "it would be told to end before the next advert");
+    assert!(node.is_lapsed(at(99_000)));
+    node.apply(&reply(1, &[]), at(99_000), None);
+    assert!(!node.is_lapsed(at(99_001)));
+}
+
+#[test]
+fn a_step_that_was_sent_again_and_overtaken_by_the_end_of_its_run_is_not_run_again() {
+    let mut node = NodeCore::default();
+    node.apply(&reply(5, &[lease("r", 1)]), at(1), None);
+    assert_eq!(node.receive(&key("r", 0, 1), Nonce::from_bits(1), 5), Received::Start(Vec::new()));
+    assert!(node.finish(&key("r", 0, 1)));
+    // A new stream was opened at rev 6 and sends what is claimed, while the report is answered: the Run is over.
+    node.settled(&key("r", 0, 1));
+    node.end(&lease("r", 1));
+    assert!(matches!(node.receive(&key("r", 0, 1), Nonce::from_bits(1), 6), Received::Ignore(_)));
 }
 
 #[test]

@@ -117,7 +117,7 @@ async fn deliver(caller: &Caller, spool: &Spool, entry: &Entry) -> Delivery {
                 Kind::Retry | Kind::Denied | Kind::Checksum | Kind::Refused => {
                     tracing::info!(node = %caller.node.id, result = %entry.record.key(), error = %e, "the report will be sent again");
                     unanswered = true;
-                    pause(&mut backoff, entry).await;
+                    pause(caller, &mut backoff, entry).await;
                 }
                 // The node is idle until it is accepted again.
                 Kind::Superseded => {}
@@ -131,9 +131,9 @@ fn dropped() -> Delivery {
     Delivery::Refused("the lease had ended before the result was sent".to_owned())
 }
 
-async fn pause(backoff: &mut Backoff, entry: &Entry) {
+async fn pause(caller: &Caller, backoff: &mut Backoff, entry: &Entry) {
     tokio::select! {
-        () = backoff.pause() => {}
+        () = backoff.pause(caller.node.interval()) => {}
         () = entry.dropped.cancelled() => {}
     }
 }
@@ -188,7 +188,7 @@ async fn put_artifact(caller: &Caller, record: &Record, artifact: Artifact) -> R
             return Ok(());
         };
         match e.kind {
-            Kind::Retry | Kind::Denied => backoff.pause().await,
+            Kind::Retry | Kind::Denied => backoff.pause(caller.node.interval()).await,
             Kind::Superseded => return Err(Trouble::Again),
             // Late: the report will be told so, or gets the answer that it had before.
             Kind::Stale => return Ok(()),

@@ -16,7 +16,7 @@ use tonic::{
     Request, Streaming,
     metadata::{Ascii, MetadataValue},
     service::{Interceptor, interceptor::InterceptedService},
-    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
 };
 
 use super::retry::CallError;
@@ -47,6 +47,14 @@ pub enum LinkError {
     /// The certificate authority.
     #[error("cannot read the certificate authority {path}")]
     Authority {
+        /// As configured.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The client certificate or its key.
+    #[error("cannot read {path}")]
+    Certificate {
         /// As configured.
         path: String,
         /// Why.
@@ -107,6 +115,14 @@ impl Link {
                     .map_err(|source| LinkError::Authority { path: path.display().to_string(), source })?,
             )),
         };
+        let read = |path: &std::path::Path| {
+            let certificate = |source| LinkError::Certificate { path: path.display().to_string(), source };
+            std::fs::read(path).map_err(certificate)
+        };
+        let identity = match &config.certificate {
+            None => None,
+            Some((cert, key)) => Some(Identity::from_pem(read(cert)?, read(key)?)),
+        };
         let token = match &config.token {
             None => None,
             Some(token) => {
@@ -127,7 +143,11 @@ impl Link {
                 .tcp_nodelay(true);
             if url.starts_with("https:") {
                 let authority = authority.clone().ok_or_else(|| LinkError::NoAuthority(url.clone()))?;
-                endpoint = endpoint.tls_config(ClientTlsConfig::new().ca_certificate(authority)).map_err(address)?;
+                let mut tls = ClientTlsConfig::new().ca_certificate(authority);
+                if let Some(identity) = &identity {
+                    tls = tls.identity(identity.clone());
+                }
+                endpoint = endpoint.tls_config(tls).map_err(address)?;
             }
             let client = NodeServiceClient::with_interceptor(endpoint.connect_lazy(), Bearer(token.clone()));
             Ok::<_, LinkError>(client)

@@ -81,10 +81,15 @@ impl From<Status> for CallError {
             (text, None) => text.to_owned(),
         };
         let kind = if status.source().is_some() { Kind::Retry } else { classify(status.code(), &reason) };
+        // It is about how much is under way, and no word on this message.
+        let code = if reason == BUSY { Code::Unavailable } else { status.code() };
         let message = if reason.is_empty() { text } else { format!("{reason}: {text}") };
-        Self { kind, code: status.source().is_none().then(|| status.code()), message }
+        Self { kind, code: status.source().is_none().then_some(code), message }
     }
 }
+
+/// The reason of a mediator from which this principal wants too much at once.
+const BUSY: &str = "BUSY";
 
 /// The innermost cause: "connection refused" helps, "transport error" does not.
 fn root<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
@@ -106,6 +111,7 @@ pub fn classify(code: Code, reason: &str) -> Kind {
             "STALE" => Kind::Stale,
             _ => Kind::Refused,
         },
+        Code::ResourceExhausted if reason == BUSY => Kind::Retry,
         Code::NotFound if reason == "NOT_FOUND" => Kind::Stale,
         Code::DataLoss if reason == "CHECKSUM" => Kind::Checksum,
         Code::PermissionDenied | Code::Unauthenticated => Kind::Denied,
@@ -127,7 +133,7 @@ pub struct Backoff {
     failures: u32,
 }
 
-/// The longest pause.
+/// The longest pause, where the agent's own interval is longer.
 pub const MAX_PAUSE: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Full jitter may draw zero; a loop without any pause helps nobody.
@@ -157,9 +163,11 @@ impl Backoff {
         self.failures
     }
 
-    /// The pause after one more failure.
-    pub fn next_pause(&mut self) -> Duration {
-        let ceiling = FIRST_PAUSE.millis().saturating_mul(1 << self.failures.min(16)).min(MAX_PAUSE.millis());
+    /// The pause after one more failure, and at most the interval between two adverts: an agent that waited longer
+    /// would miss renewals on account of its own caution.
+    pub fn next_pause(&mut self, interval: Duration) -> Duration {
+        let most = MAX_PAUSE.min(interval).millis();
+        let ceiling = FIRST_PAUSE.millis().saturating_mul(1 << self.failures.min(16)).min(most);
         self.failures = self.failures.saturating_add(1);
         #[expect(
             clippy::cast_possible_truncation,
@@ -172,8 +180,8 @@ impl Backoff {
     }
 
     /// Waits that long.
-    pub async fn pause(&mut self) {
-        tokio::time::sleep(self.next_pause().std()).await;
+    pub async fn pause(&mut self, interval: Duration) {
+        tokio::time::sleep(self.next_pause(interval).std()).await;
     }
 }
 
@@ -203,6 +211,16 @@ mod tests {
     }
 
     #[test]
+    fn a_busy_mediator_is_asked_again_and_the_message_stays_as_it_is() {
+        let details = tonic_types::ErrorDetails::with_error_info("BUSY", "fleet.v1", []);
+        let busy = CallError::from(Status::with_error_details(Code::ResourceExhausted, "wait", details));
+        assert_eq!((busy.kind, busy.is_about_the_message()), (Kind::Retry, false));
+        let details = tonic_types::ErrorDetails::with_error_info("TOO_LARGE", "fleet.v1", []);
+        let large = CallError::from(Status::with_error_details(Code::ResourceExhausted, "less", details));
+        assert_eq!((large.kind, large.is_about_the_message()), (Kind::Refused, true));
+    }
+
+    #[test]
     fn a_broken_connection_is_retried_whatever_code_it_was_given() {
         let broken = Status::from_error(Box::new(std::io::Error::other("connection reset")));
         assert_eq!(broken.code(), Code::Unknown);
@@ -212,11 +230,13 @@ mod tests {
     #[test]
     fn pauses_grow_to_a_ceiling_and_start_again() {
         let mut backoff = Backoff::new();
-        for _ in 0..40 {
-            let pause = backoff.next_pause();
-            assert!(pause >= MIN_PAUSE && pause <= MAX_PAUSE, "{pause}");
+        for most in [Duration::from_secs(3600), Duration::from_secs(1)] {
+            for _ in 0..40 {
+                let pause = backoff.next_pause(most);
+                assert!(pause >= MIN_PAUSE && pause <= MAX_PAUSE.min(most), "{pause}");
+            }
         }
         backoff.reset();
-        assert!(backoff.next_pause() <= FIRST_PAUSE);
+        assert!(backoff.next_pause(MAX_PAUSE) <= FIRST_PAUSE);
     }
 }

@@ -26,7 +26,7 @@ pub async fn run(caller: Caller) {
                 continue;
             }
         }
-        backoff.pause().await;
+        backoff.pause(caller.node.interval()).await;
     }
 }
 

@@ -127,7 +127,7 @@ impl Caller {
                     if progress {
                         backoff.reset();
                     } else {
-                        backoff.pause().await;
+                        backoff.pause(self.node.interval()).await;
                     }
                 }
                 Err(e) if matches!(e.kind, Kind::Retry | Kind::Denied | Kind::Superseded) => {
@@ -136,7 +136,7 @@ impl Caller {
                     }
                     tracing::debug!(step = %key, error = %e, "the log will be sent again");
                     ask = stored > 0 || now.bytes > 0;
-                    backoff.pause().await;
+                    backoff.pause(self.node.interval()).await;
                 }
                 Err(e) if e.kind == Kind::Refused && stored > 0 && !rewound => {
                     // The mediator may have lost what it had stored; what it has it skips.

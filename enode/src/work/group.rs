@@ -20,14 +20,22 @@ use crate::{
 
 /// One process, as `/proc` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stat {
+pub(super) struct Stat {
     state: char,
-    group: i32,
+    parent: i32,
+    pub(super) group: i32,
     started: u64,
 }
 
+impl Stat {
+    /// Dead ones that nobody has waited for do not.
+    pub(super) const fn executes(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X' | 'x')
+    }
+}
+
 /// Reads `/proc/PID/stat`. The program's name in it may hold anything, so that fields count from its end.
-fn stat(pid: &str) -> Option<Stat> {
+pub(super) fn stat(pid: &str) -> Option<Stat> {
     let text = fs::read(Path::new("/proc").join(pid).join("stat")).ok()?;
     parse_stat(&String::from_utf8_lossy(&text))
 }
@@ -37,22 +45,34 @@ fn parse_stat(text: &str) -> Option<Stat> {
     let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
     Some(Stat {
         state: fields.first()?.chars().next()?,
+        parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
         started: fields.get(19)?.parse().ok()?,
     })
 }
 
-/// Processes of the group that still execute. Dead ones that nobody has waited for do not count.
-fn members(group: Pid) -> io::Result<Vec<String>> {
+/// Processes of this machine for which this holds.
+fn processes(holds: impl Fn(&Stat) -> bool) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let Some(pid) = name.to_str().filter(|name| name.bytes().all(|b| b.is_ascii_digit())) else { continue };
-        if stat(pid).is_some_and(|stat| stat.group == group.as_raw_pid() && !matches!(stat.state, 'Z' | 'X' | 'x')) {
+        if stat(pid).is_some_and(|stat| holds(&stat)) {
             found.push(pid.to_owned());
         }
     }
     Ok(found)
+}
+
+/// Processes of the group that still execute.
+fn members(group: Pid) -> io::Result<Vec<String>> {
+    processes(|stat| stat.group == group.as_raw_pid() && stat.executes())
+}
+
+/// Children of a process, dead ones included.
+pub(super) fn children_of(parent: Pid) -> Vec<i32> {
+    let found = processes(|stat| stat.parent == parent.as_raw_pid()).unwrap_or_default();
+    found.iter().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 /// Whether a process of the group still executes.
@@ -80,7 +100,8 @@ pub async fn gone(group: Pid, within: Duration) -> bool {
     true
 }
 
-/// What is noted on disk of a group that runs or is about to. Without a group it is known by the environment.
+/// What is noted on disk of a group that runs or is about to. Without a group it is known by the environment, and
+/// so is what left the group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
     group: i32,
@@ -88,7 +109,7 @@ struct Note {
     started: u64,
     boot: String,
     run_id: RunId,
-    /// `$OUT` of its processes: no other agent gives out the same.
+    /// `$OUT` of its processes: no other agent gives out the same. An older agent noted it before the start only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     out: Option<PathBuf>,
 }
@@ -122,9 +143,15 @@ impl Notes {
     ///
     /// # Errors
     /// As the file system says.
-    pub fn write(&self, group: Pid, run: &RunId) -> io::Result<()> {
+    pub fn write(&self, group: Pid, run: &RunId, out: &Path) -> io::Result<()> {
         let started = stat(&group.as_raw_pid().to_string()).map_or(0, |stat| stat.started);
-        let note = Note { group: group.as_raw_pid(), started, boot: boot_id(), run_id: run.clone(), out: None };
+        let note = Note {
+            group: group.as_raw_pid(),
+            started,
+            boot: boot_id(),
+            run_id: run.clone(),
+            out: Some(out.to_owned()),
+        };
         // Not synced: what outlives the machine's power names another boot.
         write_whole(&self.0, &serde_json::to_vec(&note)?)
     }
@@ -164,15 +191,17 @@ impl Notes {
 impl Note {
     /// The groups that are proven to be ours.
     fn groups(&self) -> Vec<Pid> {
-        match (Pid::from_raw(self.group), &self.out) {
-            (Some(group), _) if self.is_ours(group) => vec![group],
-            (None, Some(out)) if self.boot == boot_id() => started_with(out),
-            _ => Vec::new(),
+        if self.boot != boot_id() {
+            return Vec::new();
         }
+        // Also what left the group, as long as it has its environment.
+        let mut groups = self.out.as_deref().map(started_with).unwrap_or_default();
+        groups.extend(Pid::from_raw(self.group).filter(|group| self.is_ours(*group) && !groups.contains(group)));
+        groups
     }
 
     fn is_ours(&self, group: Pid) -> bool {
-        if self.boot != boot_id() || !is_alive(group) {
+        if !is_alive(group) {
             return false;
         }
         match stat(&self.group.to_string()) {
@@ -192,15 +221,19 @@ fn has_environment(pid: &str, wanted: &[u8]) -> bool {
         .is_ok_and(|environ| environ.split(|b| *b == 0).any(|it| it == wanted))
 }
 
+/// Whether a process has this `$OUT`.
+pub(super) fn has_out(pid: &str, out: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt as _;
+    has_environment(pid, &[b"OUT=", out.as_os_str().as_bytes()].concat())
+}
+
 /// Groups of processes that have this `$OUT`.
 fn started_with(out: &Path) -> Vec<Pid> {
-    use std::os::unix::ffi::OsStrExt as _;
-    let wanted = [b"OUT=", out.as_os_str().as_bytes()].concat();
     let mut found = std::collections::BTreeSet::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(pid) = name.to_str().filter(|name| name.bytes().all(|b| b.is_ascii_digit())) else { continue };
-        if has_environment(pid, &wanted) {
+        if has_out(pid, out) {
             found.extend(stat(pid).map(|stat| stat.group));
         }
     }

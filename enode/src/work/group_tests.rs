@@ -35,7 +35,7 @@ const LONG: Duration = Duration::from_secs(20);
 #[test]
 fn a_program_name_may_hold_anything() {
     let text = "42 (a b) c) d) S 1 77 77 0 -1 4194560 95 0 0 0 0 0 0 0 20 0 1 0 123456 2658304 199";
-    assert_eq!(parse_stat(text), Some(Stat { state: 'S', group: 77, started: 123_456 }));
+    assert_eq!(parse_stat(text), Some(Stat { state: 'S', parent: 1, group: 77, started: 123_456 }));
     for bad in ["", "42", "42 (x)", "42 (x) S 1"] {
         assert_eq!(parse_stat(bad), None, "{bad}");
     }
@@ -45,7 +45,7 @@ fn a_program_name_may_hold_anything() {
 async fn what_an_earlier_life_left_is_killed() {
     let (_state, notes, run) = notes();
     let left = Started::new("trap '' TERM; sleep 1000 & wait", "left");
-    notes.write(left.group(), &run).unwrap();
+    notes.write(left.group(), &run, Path::new("/nowhere/out")).unwrap();
     assert!(is_alive(left.group()));
     assert!(notes.sweep(LONG).await);
     assert!(!is_alive(left.group()));
@@ -58,7 +58,7 @@ async fn a_group_without_its_leader_is_killed_if_a_member_names_the_run() {
         let (_state, notes, run) = notes();
         let mut left = Started::new("sleep 1000 & exit 0", run_of_member);
         let group = left.group();
-        notes.write(group, &run).unwrap();
+        notes.write(group, &run, Path::new("/nowhere/out")).unwrap();
         left.0.wait().unwrap();
         assert!(is_alive(group), "the member holds it");
         assert!(notes.sweep(LONG).await);
@@ -76,7 +76,7 @@ async fn a_group_without_its_leader_is_killed_if_a_member_names_the_run() {
 async fn somebody_elses_group_with_the_same_number_is_spared() {
     let (state, notes, run) = notes();
     let other = Started::new("sleep 1000", "left");
-    notes.write(other.group(), &run).unwrap();
+    notes.write(other.group(), &run, Path::new("/nowhere/out")).unwrap();
     let path = state.path().join("groups/yard@0.json");
     let mut note: Note = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     note.started += 1;

@@ -68,7 +68,7 @@ pub async fn fetch(caller: &Caller, step: &WorkStep, dir: &Path) -> Result<(), I
                 Err(InputError::Checksum { .. }) if backoff.failures() + 1 < TRIES => {}
                 Err(e) => return Err(e),
             }
-            backoff.pause().await;
+            backoff.pause(caller.node.interval()).await;
             caller.accepted().await;
         }
     }

@@ -11,6 +11,7 @@ pub mod log;
 pub mod output;
 pub mod process;
 pub mod step;
+pub mod strays;
 pub mod workspace;
 
 use std::sync::Arc;
@@ -25,7 +26,9 @@ use self::{
     workspace::Rooms,
 };
 use crate::{
+    clock::{self, BootTime},
     config::Config,
+    policy::quarantine::End,
     session::{
         core::LeaseKey,
         node::{Job, Stop, StopCause},
@@ -33,7 +36,7 @@ use crate::{
         upload::Caller,
         wire::WorkStep,
     },
-    spool::{Record, Spool},
+    spool::{Outcome, Record, Spool},
     state::{AgentState, Stage},
 };
 
@@ -79,7 +82,7 @@ pub async fn run(bench: Bench, mut jobs: mpsc::UnboundedReceiver<Job>) {
         };
         match job {
             Some(Job::Start(step)) => start(&bench, &step, &mut lingering).await,
-            Some(Job::End(lease)) => end(&bench, lease, &mut lingering).await,
+            Some(Job::End(lease)) => clear_away(&bench, lease, &mut lingering).await,
             None => return,
         }
     }
@@ -87,6 +90,7 @@ pub async fn run(bench: Bench, mut jobs: mpsc::UnboundedReceiver<Job>) {
 
 async fn start(bench: &Bench, step: &WorkStep, lingering: &mut Vec<Lingering>) {
     let node = &bench.caller.node;
+    let began = clock::boot_time();
     let Some(mut orders) = node.begin(step) else {
         tracing::info!(node = %node.id, step = %step.key, "its lease ended while it waited");
         return;
@@ -98,22 +102,25 @@ async fn start(bench: &Bench, step: &WorkStep, lingering: &mut Vec<Lingering>) {
     if !wait_for_old(bench, lingering, bench.config.start_timeout).await {
         let why =
             format!("a process group of an earlier step did not go within {} of SIGKILL", bench.config.start_timeout);
-        settle(bench, step, Some((step::not_started(step, FailReason::Stuck, why), None)));
+        settle(bench, step, began, Some((step::not_started(step, FailReason::Stuck, why), None)));
         return;
     }
     let Done { result, lingering: left } = step::execute(bench, step, orders).await;
     lingering.extend(left);
-    settle(bench, step, result);
+    settle(bench, step, began, result);
 }
 
 /// Spools a result and hands it to the outbox, unless nobody wants it any more.
-fn settle(bench: &Bench, step: &WorkStep, result: Option<(Record, Option<LogUpload>)>) {
+fn settle(bench: &Bench, step: &WorkStep, began: BootTime, result: Option<(Record, Option<LogUpload>)>) {
     let node = &bench.caller.node;
     let Some((record, log)) = result else {
         node.finish(&step.key);
         bench.spool.set_log_aside(&step.key, "its lease ended while it ran");
         return;
     };
+    if let Some(end) = end(&record.outcome, began.until(clock::boot_time())) {
+        node.judge(&step.key.run, end);
+    }
     // On disk before it is called finished: an advert must not name a result that a crash would lose.
     if let Err(e) = bench.spool.put(&record) {
         tracing::error!(node = %node.id, step = %step.key, error = %e, "cannot spool the result; it is lost if the agent ends before it is sent");
@@ -125,6 +132,17 @@ fn settle(bench: &Bench, step: &WorkStep, result: Option<(Record, Option<LogUplo
             log.abort();
         }
         bench.spool.refuse(&record, "the lease had ended before the step did");
+    }
+}
+
+/// What a result says about this machine.
+fn end(outcome: &Outcome, took: shared::Duration) -> Option<End> {
+    match outcome {
+        Outcome::Completed { .. } => Some(End::Completed),
+        Outcome::NotCompleted { reason, .. } => {
+            let reason = FailReason::ALL.into_iter().find(|known| known.as_str() == reason)?;
+            Some(End::Failed(reason, took))
+        }
     }
 }
 
@@ -141,7 +159,7 @@ async fn wait_for_old(bench: &Bench, lingering: &mut Vec<Lingering>, within: sha
 }
 
 /// Removes the folder of a lease that has ended.
-async fn end(bench: &Bench, lease: LeaseKey, lingering: &mut Vec<Lingering>) {
+async fn clear_away(bench: &Bench, lease: LeaseKey, lingering: &mut Vec<Lingering>) {
     if !wait_for_old(bench, lingering, bench.config.start_timeout).await {
         tracing::error!(node = %bench.caller.node.id, run_id = %lease.0, "its folder is not removed: a process still executes in it");
         return;

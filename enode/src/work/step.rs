@@ -12,6 +12,7 @@ use super::{
     log::LogFile,
     output,
     process::{self, Ended, Process},
+    strays::Strays,
     workspace::Room,
 };
 use crate::{
@@ -29,6 +30,7 @@ use crate::{
 pub struct Lingering {
     process: Option<Process>,
     group: Pid,
+    strays: Strays,
 }
 
 impl Lingering {
@@ -40,9 +42,10 @@ impl Lingering {
             }
             if let Some(process) = self.process.take() {
                 drop(process.reap().await);
+                self.strays.reaped();
             }
         }
-        group::gone(self.group, within).await
+        group::gone(self.group, within).await && self.strays.gone(within).await
     }
 }
 
@@ -141,21 +144,27 @@ async fn attempt(
     if let Err(e) = bench.groups.intend(&step.key.run, &room.out) {
         tracing::error!(step = %step.key, error = %e, "cannot note that a process group is about to start");
     }
-    let (process, pipe) = process::start(&program, &room.run).map_err(|e| {
+    let strays = Strays::of(&room.out);
+    let started = strays.start(|| {
+        let started = process::start(&program, &room.run)?;
+        let leader = started.0.group();
+        Ok((started, leader))
+    });
+    let (process, pipe) = started.map_err(|e: process::StartError| {
         bench.groups.clear();
         bench.spool.remove(&step.key);
         Some(failed(FailReason::CouldNotStart, e))
     })?;
     let group = process.group();
-    bench.caller.node.group(Some(group));
-    if let Err(e) = bench.groups.write(group, &step.key.run) {
+    bench.caller.node.group(group, &room.out);
+    if let Err(e) = bench.groups.write(group, &step.key.run, &room.out) {
         tracing::error!(group = group.as_raw_pid(), error = %e, "cannot note the process group: a killed agent would not find it again");
     }
     tracing::info!(node = %bench.caller.node.id, step = %step.key, group = group.as_raw_pid(), "started");
     let upload = start_upload(bench, step, &log);
     let over = CancellationToken::new();
     let copy = bench.tracker.spawn(log.copy(pipe, over.clone()));
-    let (ended, status) = run(bench, step, process, orders, lingering).await;
+    let (ended, status) = run(bench, step, process, strays, orders, lingering).await;
     over.cancel();
     let Ok(mut log) = copy.await else {
         return Err(Some(failed(FailReason::Killed, "the agent could not read the program's output")));
@@ -190,11 +199,12 @@ fn start_upload(bench: &Bench, step: &WorkStep, log: &LogFile) -> LogUpload {
     })
 }
 
-/// Waits for the process, and for its group to be gone.
+/// Waits for the process, and for its group and what left the group to be gone.
 async fn run(
     bench: &Bench,
     step: &WorkStep,
     mut process: Process,
+    strays: Strays,
     orders: &mut watch::Receiver<Option<Stop>>,
     lingering: &mut Option<Lingering>,
 ) -> (Ended, Option<std::process::ExitStatus>) {
@@ -203,26 +213,28 @@ async fn run(
     let group = process.group();
     let (ended, dead) = process.supervise(step.timeout, orders, grace, stuck).await;
     // From now on nobody but us touches the group: it is about to lose its number.
-    node.group(None);
+    node.leader_ended();
     if !dead {
         tracing::error!(node = %node.id, group = group.as_raw_pid(), "a killed process does not end");
         node.stuck(Some(stuck_text(group, stuck)));
-        *lingering = Some(Lingering { process: Some(process), group });
+        *lingering = Some(Lingering { process: Some(process), group, strays });
         return (ended, None);
     }
     let status = process.reap().await.inspect_err(|e| tracing::error!(error = %e, "no exit status")).ok();
-    if group::gone(group, stuck).await {
+    strays.reaped();
+    if group::gone(group, stuck).await && strays.gone(stuck).await {
         bench.groups.clear();
+        node.gone();
     } else {
         tracing::error!(node = %node.id, group = group.as_raw_pid(), "a killed process group does not go");
         node.stuck(Some(stuck_text(group, stuck)));
-        *lingering = Some(Lingering { process: None, group });
+        *lingering = Some(Lingering { process: None, group, strays });
     }
     (ended, status)
 }
 
 fn stuck_text(group: Pid, within: shared::Duration) -> String {
-    format!("process group {} did not go within {within} of SIGKILL", group.as_raw_pid())
+    format!("process group {} or what left it did not go within {within} of SIGKILL", group.as_raw_pid())
 }
 
 fn outcome(step: &WorkStep, ended: Ended, status: Option<std::process::ExitStatus>) -> Option<Outcome> {

@@ -19,6 +19,9 @@ use crate::{
     spool::{folder_name, make_private, write_whole},
 };
 
+/// The folder in `state_dir` in which Runs work. It may be a file system of its own.
+pub const WORK: &str = "work";
+
 /// All folders of one node.
 #[derive(Debug, Clone)]
 pub struct Rooms {
@@ -62,7 +65,7 @@ impl Rooms {
     /// They could not be made.
     pub fn open(state_dir: &Path, node: &NodeId) -> io::Result<Self> {
         let name = folder_name(node);
-        let rooms = Self { work: state_dir.join("work").join(&name), cache: state_dir.join("cache").join(&name) };
+        let rooms = Self { work: state_dir.join(WORK).join(&name), cache: state_dir.join("cache").join(&name) };
         make_private(&rooms.work)?;
         make_private(&rooms.cache)?;
         Ok(rooms)

@@ -58,6 +58,52 @@ calls! {
     Metrics = "/metrics";
 }
 
+/// How long a call takes, and who sends how much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// One message, one answer.
+    Once,
+    /// The caller sends a stream and gets one answer.
+    Up,
+    /// The caller gets a stream.
+    Down,
+}
+
+impl Call {
+    /// Which shape it has.
+    #[must_use]
+    pub const fn shape(self) -> Shape {
+        match self {
+            Self::PutLog | Self::PutArtifact => Shape::Up,
+            Self::Work
+            | Self::GetArtifact
+            | Self::WatchRun
+            | Self::GetLog
+            | Self::GetRecord
+            | Self::WatchFleet
+            | Self::EventsPage => Shape::Down,
+            Self::Advertise
+            | Self::Report
+            | Self::Submit
+            | Self::DryRun
+            | Self::GetRun
+            | Self::ListRuns
+            | Self::Cancel
+            | Self::Explain
+            | Self::ListAsks
+            | Self::Answer
+            | Self::ListNodes
+            | Self::ListLeases
+            | Self::ListCapabilities
+            | Self::NodesPage
+            | Self::RunsPage
+            | Self::RunPage
+            | Self::LeasesPage
+            | Self::Metrics => Shape::Once,
+        }
+    }
+}
+
 /// What a path needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {

@@ -1,23 +1,22 @@
 //! Who calls, and what they may do.
 //!
-//! A bearer token is looked up by its SHA-256; the secret itself is stored nowhere but with its owner. Every
-//! call has a name ([`Call`]) and [`Role::may`] is the one exhaustive table of who may make it. No role can
-//! drain a node: there is no call for it. Must not know: tonic, axum.
+//! A bearer token is looked up by its SHA-256; the secret itself is stored nowhere but with its owner. A client
+//! certificate says by itself who it speaks for and takes the token's place. Every call has a name ([`Call`])
+//! and [`Role::may`] is the one exhaustive table of who may make it. No role can drain a node: there is no call
+//! for it. Must not know: tonic, axum.
 
 mod call;
+mod certificate;
+mod keeper;
 mod token;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use shared::{NodeId, Principal};
 
-use shared::{Duration, NodeId, Principal, Timestamp};
-use subtle::ConstantTimeEq;
+use crate::error::Error;
 
-use crate::{clock::Clock, error::Error, store::Store};
-
-pub use call::{Access, Call};
+pub use call::{Access, Call, Shape};
+pub use certificate::{ClientCertificate, Says, holds_key, uri};
+pub use keeper::{Auth, Caller};
 pub use token::{NewToken, admin_token, create_token, hash};
 
 /// What a token is for.
@@ -125,78 +124,5 @@ impl Identity {
     }
 }
 
-/// How long a token is remembered before the store is asked again.
-const REMEMBERED: Duration = Duration::from_secs(5);
-/// Most tokens remembered.
-const MOST: usize = 10_000;
-
-/// Knows tokens. Cheap to clone.
-#[derive(Clone)]
-pub struct Auth {
-    store: Store,
-    clock: Clock,
-    known: Arc<Mutex<HashMap<String, (Identity, Timestamp)>>>,
-}
-
-impl Auth {
-    /// Looks tokens up in this store. What is found is remembered for a few seconds; what is not found is
-    /// not, so that a token made while the server runs works at once.
-    #[must_use]
-    pub fn new(store: Store, clock: Clock) -> Self {
-        Self { store, clock, known: Arc::default() }
-    }
-
-    /// Who sent this `authorization` header.
-    ///
-    /// # Errors
-    /// [`Error::Unauthenticated`] without a token of ours, [`Error::Store`].
-    pub async fn identify(&self, authorization: Option<&[u8]>) -> Result<Identity, Error> {
-        let header = authorization.ok_or(Error::Unauthenticated(
-            "no token: send `authorization: Bearer TOKEN`; `mediator token create` makes one",
-        ))?;
-        let secret = bearer(header)
-            .ok_or(Error::Unauthenticated("the authorization header is not `Bearer TOKEN` with a token of ours"))?;
-        let hash = hash(secret);
-        if let Some(identity) = self.remembered(&hash) {
-            return Ok(identity);
-        }
-        let unknown =
-            Error::Unauthenticated("this token is not known here; `mediator token create` makes one for this mediator");
-        let Some(row) = self.store.token_by_hash(&hash).await? else { return Err(unknown) };
-        if !bool::from(row.hash.as_bytes().ct_eq(hash.as_bytes())) {
-            return Err(unknown);
-        }
-        let role = row.role.parse().map_err(|e| Error::Internal(format!("a stored token has a bad role: {e}")))?;
-        let identity = Identity { principal: row.principal, role, node: row.node };
-        self.remember(hash, identity.clone());
-        Ok(identity)
-    }
-
-    fn remembered(&self, hash: &str) -> Option<Identity> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (identity, until) = known.get(hash)?;
-        (*until > self.clock.now()).then(|| identity.clone())
-    }
-
-    fn remember(&self, hash: String, identity: Identity) {
-        let now = self.clock.now();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST {
-            known.retain(|_, (_, until)| *until > now);
-        }
-        if known.len() < MOST {
-            known.insert(hash, (identity, now + REMEMBERED));
-        }
-    }
-}
-
-/// The secret of `Bearer SECRET`; the scheme's case does not matter.
-fn bearer(header: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(header).ok()?;
-    let (scheme, secret) = text.split_once(' ')?;
-    let secret = secret.trim();
-    (scheme.eq_ignore_ascii_case("bearer") && (1..=512).contains(&secret.len())).then_some(secret)
-}
-
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,10 +1,11 @@
 use std::os::unix::fs::PermissionsExt;
 
-use super::*;
+use super::{keeper::bearer, *};
 use crate::service::sample::{NOW, id};
+use crate::{clock::Clock, store::Store};
 
 /// The table once more, by hand: node, submitter, observer, admin.
-fn expected(call: Call) -> [bool; 4] {
+pub(crate) fn expected(call: Call) -> [bool; 4] {
     use Call::*;
     match call {
         Advertise | Work | Report | PutLog | PutArtifact | GetArtifact => [true, false, false, false],
@@ -34,7 +35,17 @@ fn every_method_of_the_protocol_is_a_call_and_nothing_else_is_open() {
             ["rpc", name, ..] => {
                 methods += 1;
                 let path = format!("/fleet.v1.{service}/{name}");
-                assert!(matches!(Access::of(&path), Access::Needs(call) if call.as_str() == *name), "{path}");
+                let Access::Needs(call) = Access::of(&path) else { panic!("{path} is in no table") };
+                assert_eq!(call.as_str(), *name);
+                let (up, down) = (line.contains("(stream "), line.contains("returns (stream "));
+                let shape = if down {
+                    Shape::Down
+                } else if up {
+                    Shape::Up
+                } else {
+                    Shape::Once
+                };
+                assert_eq!(call.shape(), shape, "{path}");
                 // No method drains a node: only its owner does.
                 assert!(!name.to_lowercase().contains("drain"), "{name}");
             }
@@ -105,13 +116,16 @@ async fn a_token_works_at_once_and_only_its_hash_is_stored() {
     let (_dir, store) = store(&clock).await;
     let auth = Auth::new(store.clone(), clock.clone());
     let guess = format!("Bearer {}", "0".repeat(64));
-    assert_eq!(auth.identify(Some(guess.as_bytes())).await.unwrap_err().kind(), crate::error::Kind::Unauthenticated);
-    assert_eq!(auth.identify(None).await.unwrap_err().kind(), crate::error::Kind::Unauthenticated);
-    let made = create_token(&store, &clock, Role::Node, id("yard"), Some(id("yard"))).await.unwrap();
+    assert_eq!(
+        auth.identify(Some(guess.as_bytes()), None).await.unwrap_err().kind(),
+        crate::error::Kind::Unauthenticated
+    );
+    assert_eq!(auth.identify(None, None).await.unwrap_err().kind(), crate::error::Kind::Unauthenticated);
+    let made = create_token(&store, &clock, Role::Node, id("yard"), Some(id("yard")), None).await.unwrap();
     assert!(store.token_by_hash(&made.secret).await.unwrap().is_none());
     let header = format!("Bearer {}", made.secret);
     for _ in 0..2 {
-        let who = auth.identify(Some(header.as_bytes())).await.unwrap();
+        let who = auth.identify(Some(header.as_bytes()), None).await.unwrap().identity;
         assert_eq!(who, Identity { principal: id("yard"), role: Role::Node, node: Some(id("yard")) });
     }
 }
@@ -129,7 +143,7 @@ async fn the_admin_token_is_private_and_survives_a_fresh_database() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), secret, "an existing file is never changed");
     let header = format!("Bearer {}", secret.trim());
     for store in [first, second] {
-        let who = Auth::new(store, clock.clone()).identify(Some(header.as_bytes())).await.unwrap();
+        let who = Auth::new(store, clock.clone()).identify(Some(header.as_bytes()), None).await.unwrap().identity;
         assert_eq!(who.role, Role::Admin);
     }
     std::fs::write(&path, "").unwrap();

@@ -11,7 +11,7 @@ use std::{
 };
 
 use sha2::{Digest, Sha256};
-use shared::{NodeId, Principal};
+use shared::{Duration, NodeId, Principal, Timestamp};
 
 use super::Role;
 use crate::{
@@ -27,6 +27,8 @@ pub struct NewToken {
     pub role: Role,
     /// Whose it is.
     pub principal: Principal,
+    /// From when on it is no good any more.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// SHA-256 of a secret in hex. Secrets have 256 random bits, so a slow hash would add nothing.
@@ -39,7 +41,7 @@ pub fn hash(secret: &str) -> String {
     })
 }
 
-/// Stores a fresh token and returns its secret.
+/// Stores a fresh token, good for so long or for ever, and returns its secret.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -49,22 +51,23 @@ pub async fn create_token(
     role: Role,
     principal: Principal,
     node: Option<NodeId>,
+    lifetime: Option<Duration>,
 ) -> Result<NewToken, StoreError> {
     let secret = clock::random_secret();
-    insert(store, clock, &secret, role, principal.clone(), node).await?;
-    Ok(NewToken { secret, role, principal })
-}
-
-async fn insert(
-    store: &Store,
-    clock: &Clock,
-    secret: &str,
-    role: Role,
-    principal: Principal,
-    node: Option<NodeId>,
-) -> Result<(), StoreError> {
-    let row = TokenRow { hash: hash(secret), role: role.as_str().to_owned(), principal, node, created_at: clock.now() };
-    store.put_token(&row).await
+    let created_at = clock.now();
+    let expires_at = lifetime.map(|lifetime| created_at + lifetime);
+    let role_word = role.as_str().to_owned();
+    let row = TokenRow {
+        hash: hash(&secret),
+        role: role_word,
+        principal: principal.clone(),
+        node,
+        created_at,
+        expires_at,
+        revoked_at: None,
+    };
+    store.put_token(&row).await?;
+    Ok(NewToken { secret, role, principal, expires_at })
 }
 
 /// Why the admin token could not be set up.
@@ -81,6 +84,11 @@ pub enum AdminTokenError {
     /// It is there and holds no token.
     #[error("{} holds no token; delete it and start again to get a fresh one", .0.display())]
     Empty(PathBuf),
+    /// It is there and was revoked.
+    #[error(
+        "the token in {} was revoked; delete the file and start again to get a fresh one", .0.display()
+    )]
+    Revoked(PathBuf),
     /// The name of its principal is fixed, so this is a fault of ours.
     #[error("the admin principal is not a valid name")]
     Name(#[from] shared::BadId),
@@ -111,8 +119,25 @@ pub async fn admin_token(store: &Store, clock: &Clock, state_dir: &Path) -> Resu
     if secret.len() < 32 {
         return Err(AdminTokenError::Empty(path));
     }
-    if store.token_by_hash(&hash(&secret)).await?.is_none() {
-        insert(store, clock, &secret, Role::Admin, Principal::new("admin")?, None).await?;
+    let hash = hash(&secret);
+    match store.token_by_hash(&hash).await? {
+        // A file that gives nobody anything would be found out by the first command that uses it.
+        Some((row, _)) if row.revoked_at.is_some() => return Err(AdminTokenError::Revoked(path)),
+        Some(_) => {}
+        None => {
+            let role = Role::Admin.as_str().to_owned();
+            let principal = Principal::new("admin")?;
+            let row = TokenRow {
+                hash,
+                role,
+                principal,
+                node: None,
+                created_at: clock.now(),
+                expires_at: None,
+                revoked_at: None,
+            };
+            store.put_token(&row).await?;
+        }
     }
     Ok(path)
 }

@@ -45,6 +45,28 @@ pub(crate) struct Global {
         help_heading = "Connection"
     )]
     pub(crate) ca: Option<PathBuf>,
+    /// Client certificate to show, instead of a token (PEM; `mediator pki issue` makes one)
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "MEDIATOR_CLIENT_CERT",
+        hide_env_values = true,
+        requires = "client_key",
+        help_heading = "Connection"
+    )]
+    pub(crate) client_cert: Option<PathBuf>,
+    /// Its key
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "MEDIATOR_CLIENT_KEY",
+        hide_env_values = true,
+        requires = "client_cert",
+        help_heading = "Connection"
+    )]
+    pub(crate) client_key: Option<PathBuf>,
     /// How data on stdout is written
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
     pub(crate) output: Format,
@@ -58,7 +80,13 @@ pub(crate) enum Command {
     /// Configuration: defaults, then /etc/mediator/config.toml, the user's file, --config, environment variables
     /// (MEDIATOR_LISTEN, MEDIATOR_LEASE__RENEW, …), flags; the later wins. `mediator config show` prints the result.
     #[command(after_help = Exit::HELP)]
-    Serve(Settings<true>),
+    Serve {
+        #[command(flatten)]
+        settings: Settings<true>,
+        /// Start with an empty database although the state directory shows that there was one
+        #[arg(long)]
+        new_database: bool,
+    },
     /// Send a contract as a new Run
     ///
     /// Prints the Run's id. With --wait it prints how the Run ended, once it has, and exits with 1 if it FAILED.
@@ -140,7 +168,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Contract,
     },
-    /// Make and list tokens, on the mediator's host
+    /// Make, list and revoke tokens, on the mediator's host
     #[command(after_help = Exit::HELP)]
     Token {
         #[command(subcommand)]
@@ -182,7 +210,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         settings: Settings<false>,
     },
-    /// Make certificates for a small fleet
+    /// Make and revoke certificates for a small fleet
     #[command(after_help = Exit::HELP)]
     Pki {
         #[command(subcommand)]
@@ -295,12 +323,30 @@ pub(crate) enum Token {
         /// The only machine or node that it may speak for (role node)
         #[arg(long, value_name = "ID")]
         node: Option<NodeId>,
+        /// How long it is good for, such as 12h or 30d [default: until it is revoked]
+        #[arg(long, value_name = "SPAN")]
+        expires: Option<Duration>,
+        /// Make an empty database although the state directory shows that there was one
+        #[arg(long)]
+        new_database: bool,
         #[command(flatten)]
         settings: Settings<false>,
     },
-    /// List the tokens: whose they are and what for, never the secret
+    /// List the tokens: whose they are, what for and until when, never the secret
+    ///
+    /// Client certificates that were revoked are listed, too; their ids begin with cert:.
     #[command(after_help = Exit::HELP)]
     List {
+        #[command(flatten)]
+        settings: Settings<false>,
+    },
+    /// Take a token out of use, for ever
+    ///
+    /// A mediator that serves refuses it within a second, and ends the streams that were opened with it.
+    #[command(after_help = Exit::HELP)]
+    Revoke {
+        /// Its id as `token list` shows it, or enough of its beginning
+        id: String,
         #[command(flatten)]
         settings: Settings<false>,
     },
@@ -318,6 +364,42 @@ pub(crate) enum Pki {
         /// Names and addresses under which agents and clients reach the mediator
         #[arg(long, value_name = "NAME", required = true, num_args = 1..)]
         host: Vec<String>,
+    },
+    /// Make a client certificate; nothing is overwritten
+    ///
+    /// Writes NAME.crt and NAME.key, NAME being the principal or PRINCIPAL.NODE. A client or agent that shows the
+    /// certificate needs no token. Works without a mediator, on the machine that has the authority's key.
+    #[command(after_help = Exit::HELP)]
+    Issue {
+        /// The folder with the authority's ca.crt and ca.key, as `pki init` wrote it
+        #[arg(long, value_name = "DIR")]
+        dir: PathBuf,
+        /// The folder to write to [default: the same]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+        /// What it is for: node, submitter, observer or admin
+        #[arg(long, value_name = "ROLE")]
+        role: Role,
+        /// Who it speaks for
+        #[arg(long, value_name = "NAME")]
+        principal: Principal,
+        /// The only machine or node that it may speak for (role node)
+        #[arg(long, value_name = "ID")]
+        node: Option<NodeId>,
+        /// How many days it is good for
+        #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3_650))]
+        days: u32,
+    },
+    /// Take a client certificate out of use, for ever
+    ///
+    /// Works on the mediator's database. A mediator that serves refuses it within a second, and ends the streams
+    /// that were opened with it.
+    #[command(after_help = Exit::HELP)]
+    Revoke {
+        /// The certificate's file (PEM), or its SHA-256 fingerprint
+        certificate: String,
+        #[command(flatten)]
+        settings: Settings<false>,
     },
 }
 
@@ -353,7 +435,7 @@ pub(crate) enum Contract {
 /// Commands that talk to no mediator, and those whose output has one form only.
 const OFFLINE: [&str; 9] = ["serve", "contract", "token", "pki", "config", "gc", "backup", "recover", "completions"];
 const ONE_FORM: [&str; 4] = ["serve", "logs", "record", "completions"];
-const CONNECTION: [&str; 3] = ["mediator", "token_file", "ca"];
+const CONNECTION: [&str; 5] = ["mediator", "token_file", "ca", "client_cert", "client_key"];
 
 /// The command line, in which the help of a command shows no flag that would do nothing there.
 pub(crate) fn command() -> clap::Command {

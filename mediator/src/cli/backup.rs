@@ -21,7 +21,7 @@ struct Copied {
 
 pub(crate) async fn backup(io: &mut Io, format: Format, to: &Path, settings: Settings<false>) -> Outcome {
     let (config, _) = settings.load()?;
-    let store = store(io, &config, &Clock::system()).await?;
+    let store = store(io, &config, &Clock::system(), false).await?;
     let failed = |text: String| Failure::refused(format!("cannot make a backup: {text}"));
     state::belongs_together(&store, &config.records_dir).await.map_err(|e| failed(format!("{e:#}")))?;
     state::empty_copy(&config.records_dir, to).map_err(|e| failed(format!("{e:#}")))?;
@@ -56,7 +56,7 @@ pub(crate) async fn recover(io: &mut Io, format: Format, settings: Settings<fals
     // Nobody may begin to serve while this goes on.
     let failed = |text: String| Failure::refused(format!("cannot recover: {text}"));
     let _state = state::claim(&config.state_dir).map_err(|e| failed(format!("{e:#}")))?;
-    let store = store(io, &config, &Clock::system()).await?;
+    let store = store(io, &config, &Clock::system(), false).await?;
     state::belongs_together(&store, &config.records_dir).await.map_err(|e| failed(format!("{e:#}")))?;
     let done = service::backup::recover(&store, &config.records_dir).await;
     let done = done.map_err(|e| failed(causes(&e)))?;

@@ -16,7 +16,7 @@ use tonic::{
     Request, Response, Status,
     metadata::{Ascii, MetadataValue},
     service::{Interceptor, interceptor::InterceptedService},
-    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Uri},
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Uri},
 };
 
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus};
@@ -112,16 +112,27 @@ impl Client {
         match (&global.ca, tls) {
             (Some(file), true) => {
                 let pem = fs::read(file).map_err(|e| Failure::io(format_args!("--ca {}", file.display()), &e))?;
-                let trust = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
-                endpoint = endpoint
-                    .tls_config(trust)
-                    .map_err(|e| Failure::refused(format!("--ca {}: {}", file.display(), innermost(&e))))?;
+                let mut trust = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
+                let mut of = format!("--ca {}", file.display());
+                if let (Some(cert), Some(key)) = (&global.client_cert, &global.client_key) {
+                    let read = |flag: &str, file: &PathBuf| {
+                        fs::read(file).map_err(|e| Failure::io(format_args!("{flag} {}", file.display()), &e))
+                    };
+                    trust =
+                        trust.identity(Identity::from_pem(read("--client-cert", cert)?, read("--client-key", key)?));
+                    of = format!("{of}, --client-cert {}, --client-key {}", cert.display(), key.display());
+                }
+                endpoint =
+                    endpoint.tls_config(trust).map_err(|e| Failure::refused(format!("{of}: {}", innermost(&e))))?;
             }
             (None, true) => {
                 return Err(Failure::refused(format!("cannot trust {url}: no certificate authority is given"))
                     .advise("Give the CA's certificate with --ca FILE; `mediator pki init` wrote it."));
             }
             (Some(_), false) => return Err(bad("--ca is given, but the URL is http://, which has no certificates")),
+            (None, false) if global.client_cert.is_some() => {
+                return Err(bad("--client-cert is given, but the URL is http://, which shows no certificates"));
+            }
             (None, false) => {}
         }
         Ok((url, endpoint.connect_lazy()))
@@ -209,7 +220,8 @@ fn token(global: &Global, same_host: bool) -> Outcome<Option<MetadataValue<Ascii
         (text, format!("--token-file {}", file.display()))
     } else if let Some(text) = std::env::var("MEDIATOR_TOKEN").ok().filter(|text| !text.is_empty()) {
         (text, "MEDIATOR_TOKEN".into())
-    } else if same_host {
+    } else if same_host && global.client_cert.is_none() {
+        // With a certificate the token that lies around here would be a second, and another, word on who this is.
         let found = state_dirs().into_iter().map(|dir| dir.join("admin.token"));
         match found.filter_map(|file| Some((fs::read_to_string(&file).ok()?, file))).next() {
             Some((text, file)) => (text, file.display().to_string()),

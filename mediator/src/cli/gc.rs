@@ -32,7 +32,7 @@ pub(crate) async fn gc(
     settings: Settings<false>,
 ) -> Outcome {
     let (config, _) = settings.load()?;
-    let store = store(io, &config, &Clock::system()).await?;
+    let store = store(io, &config, &Clock::system(), false).await?;
     let failed = |text: String| Failure::refused(format!("cannot go on removing: {text}"));
     // Files of one fleet must not be measured against the rows of another.
     state::belongs_together(&store, &config.records_dir).await.map_err(|e| failed(format!("{e:#}")))?;

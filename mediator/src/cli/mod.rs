@@ -19,6 +19,7 @@ mod gc;
 mod logs;
 mod observe;
 mod output;
+mod pki;
 mod progress;
 mod record;
 mod refusal;
@@ -28,6 +29,7 @@ mod show;
 mod status;
 mod submit;
 mod table;
+mod token;
 mod watch;
 mod words;
 
@@ -108,12 +110,12 @@ async fn dispatch(cli: Cli, io: &mut Io) -> Outcome {
         Command::Record { run, out } => record::record(&Client::new(&global).await?, io, &run, out).await,
         Command::Contract { command } => contract::contract(io, format, &command),
         Command::Status => status::status(&Client::new(&global).await?, io, format).await,
-        Command::Serve(settings) => admin::serve(settings).await,
-        Command::Token { command } => admin::token(io, format, command).await,
+        Command::Serve { settings, new_database } => admin::serve(settings, new_database).await,
+        Command::Token { command } => token::token(io, format, command).await,
         Command::Backup { dir, settings } => backup::backup(io, format, &dir, settings).await,
         Command::Recover { settings } => backup::recover(io, format, settings).await,
         Command::Gc { older_than, dry_run, settings } => gc::gc(io, format, older_than, dry_run, settings).await,
-        Command::Pki { command } => admin::pki(io, format, command),
+        Command::Pki { command } => pki::pki(io, format, command).await,
         Command::Config { command } => admin::config(io, format, command),
         Command::Completions { shell } => completions(io, shell),
     }

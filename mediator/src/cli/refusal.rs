@@ -14,7 +14,13 @@ pub(crate) fn is_unreachable(status: &Status) -> bool {
 
 /// The mediator has decided: asking again gives the same answer.
 pub(crate) fn is_final(status: &Status) -> bool {
-    exit(status.code()) == Exit::Refused
+    exit_of(status) == Exit::Refused
+}
+
+/// A caller that has too much under way is refused for now only, which the code alone does not say.
+fn exit_of(status: &Status) -> Exit {
+    let busy = status.get_details_error_info().is_some_and(|info| info.reason == "BUSY");
+    if busy { Exit::Unreachable } else { exit(status.code()) }
 }
 
 /// How a command ends that got this answer: the one table of what a code means.
@@ -79,7 +85,7 @@ pub(crate) fn failure(url: &str, what: &str, status: &Status) -> Failure {
     };
     // What the mediator itself advises needs no second advice; where a token goes is this program's business.
     let advised = message.contains("`mediator ") && status.code() != Code::Unauthenticated;
-    let failure = Failure::new(exit(status.code()), message);
+    let failure = Failure::new(exit_of(status), message);
     match advice(reason, status.code()).filter(|_| !advised) {
         Some(advice) => failure.advise(advice),
         None => failure,
@@ -142,6 +148,7 @@ fn advice(reason: &str, code: Code) -> Option<&'static str> {
         ("UNAUTHENTICATED", _) | (_, Code::Unauthenticated) => {
             "Give a token with --token-file FILE or MEDIATOR_TOKEN; an administrator makes one on the mediator's host."
         }
+        ("BUSY", _) => "The same command may be sent again in a moment.",
         ("RUN_EXISTS", _) => {
             "Give another --run-id, or leave it out and a fresh one is drawn; `mediator show RUN` shows the stored Run."
         }

@@ -8,7 +8,7 @@ use std::{
 
 use shared::{Duration, contract, domain::Settings};
 
-use super::{ByteSize, Config, ConfigError, KEYS, Limits, Log, TlsFiles, layers::Values};
+use super::{ByteSize, ClientAuth, Config, ConfigError, KEYS, Limits, Log, TlsFiles, layers::Values};
 
 /// Parses and judges key by key; a problem with one key does not hide those of others.
 struct Checker<'a> {
@@ -133,17 +133,40 @@ impl Checker<'_> {
     }
 
     fn tls(&mut self) -> Option<Option<TlsFiles>> {
+        let client_auth: ClientAuth = self.parse("tls.client_auth")?;
+        let client_ca = self.path("tls.client_ca");
+        match (client_auth, &client_ca) {
+            (ClientAuth::None, Some(_)) => {
+                self.wrong("tls.client_ca", "does nothing without tls.client_auth; set that to optional or required");
+                return None;
+            }
+            (ClientAuth::Optional | ClientAuth::Required, None) => {
+                let message = "needs tls.client_ca, the ca.crt that `mediator pki init` wrote";
+                self.wrong("tls.client_auth", format!("{client_auth} {message}"));
+                return None;
+            }
+            (ClientAuth::None, None) | (ClientAuth::Optional | ClientAuth::Required, Some(_)) => {}
+        }
         match (self.path("tls.cert"), self.path("tls.key")) {
-            (None, None) => Some(None),
+            (None, None) if client_ca.is_none() => Some(None),
+            (None, None) => {
+                self.wrong(
+                    "tls.client_ca",
+                    "is given without tls.cert and tls.key; without TLS nobody can show a certificate",
+                );
+                None
+            }
             (Some(cert), Some(key)) => {
                 let mut all = true;
-                for (name, path) in [("tls.cert", &cert), ("tls.key", &key)] {
+                let files = [("tls.cert", Some(&cert)), ("tls.key", Some(&key)), ("tls.client_ca", client_ca.as_ref())];
+                for (name, path) in files {
+                    let Some(path) = path else { continue };
                     if let Err(e) = std::fs::File::open(path) {
                         self.wrong(name, format!("cannot read {}: {e}", path.display()));
                         all = false;
                     }
                 }
-                all.then_some(Some(TlsFiles { cert, key }))
+                all.then_some(Some(TlsFiles { cert, key, client_ca, client_auth }))
             }
             (Some(_), None) => {
                 self.wrong("tls.cert", "is given without tls.key; give both, or neither");
@@ -154,6 +177,53 @@ impl Checker<'_> {
                 None
             }
         }
+    }
+
+    fn limits(&mut self) -> Option<Limits> {
+        let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3_600));
+        let log_bytes = self.size("limits.log_bytes", 1 << 10, 16 << 30, "per attempt");
+        let artifact_bytes = self.size("limits.artifact_bytes", 1 << 10, 1 << 40, "per file");
+        let message_bytes = self.size(
+            "limits.message_bytes",
+            contract::MAX_BYTES as u64 + (64 << 10),
+            64 << 20,
+            "a contract of the greatest size must fit, with some room",
+        );
+        let mut count = |key, least, why| self.number(key, least, 1_000_000, why);
+        let held = "every agent holds two";
+        let connections = count("limits.connections", 8, held);
+        let connections_per_peer = count("limits.connections_per_peer", 4, held);
+        let nodes = "an agent holds a stream for each of its nodes, and its calls besides";
+        let streams_per_connection = count("limits.streams_per_connection", 16, nodes);
+        let calls_per_principal =
+            count("limits.calls_per_principal", 2, "an agent has several calls under way at once");
+        let streams_per_principal = count("limits.streams_per_principal", 1, "following a Run takes one");
+        let node_streams_per_principal = count("limits.node_streams_per_principal", 4, nodes);
+        let calls_per_stranger = count("limits.calls_per_stranger", 1, "a supervisor asks for health");
+        let mut span = |key, why| self.duration(key, second, hour, why);
+        let slow = "shorter drops clients on slow lines, longer keeps those that hold their place only";
+        let handshake_timeout = span("limits.handshake_timeout", slow);
+        let header_timeout = span("limits.header_timeout", slow);
+        let idle_timeout = span("limits.idle_timeout", slow);
+        let stall_timeout = span("limits.stall_timeout", slow);
+        let keepalive = span("limits.keepalive", "shorter floods, longer notices a lost client too late");
+        Some(Limits {
+            log_bytes: log_bytes?,
+            artifact_bytes: artifact_bytes?,
+            message_bytes: message_bytes?,
+            connections: connections?,
+            connections_per_peer: connections_per_peer?,
+            streams_per_connection: streams_per_connection?,
+            calls_per_principal: calls_per_principal?,
+            streams_per_principal: streams_per_principal?,
+            node_streams_per_principal: node_streams_per_principal?,
+            calls_per_stranger: calls_per_stranger?,
+            handshake_timeout: handshake_timeout?,
+            header_timeout: header_timeout?,
+            idle_timeout: idle_timeout?,
+            stall_timeout: stall_timeout?,
+            keepalive: keepalive?,
+        })
     }
 
     fn listen(&mut self) -> Option<SocketAddr> {
@@ -204,14 +274,7 @@ pub(super) fn check(values: &Values, problems: &mut Vec<ConfigError>) -> Option<
         Duration::from_secs(60),
         "expired leases must not stay for long",
     );
-    let log_bytes = it.size("limits.log_bytes", 1 << 10, 16 << 30, "per attempt");
-    let artifact_bytes = it.size("limits.artifact_bytes", 1 << 10, 1 << 40, "per file");
-    let message_bytes = it.size(
-        "limits.message_bytes",
-        contract::MAX_BYTES as u64 + (64 << 10),
-        64 << 20,
-        "a contract of the greatest size must fit, with some room",
-    );
+    let limits = it.limits();
     let format = it.parse("log.format");
     let filter = it.filter();
     if let (Some(listen), Some(None), Some(false)) = (listen, &tls, insecure)
@@ -234,7 +297,7 @@ pub(super) fn check(values: &Values, problems: &mut Vec<ConfigError>) -> Option<
         restart_grace: restart_grace?,
         sweep_interval: sweep_interval?,
         reap_interval: reap_interval?,
-        limits: Limits { log_bytes: log_bytes?, artifact_bytes: artifact_bytes?, message_bytes: message_bytes? },
+        limits: limits?,
         log: Log { format: format?, filter: filter? },
     })
 }

@@ -14,7 +14,8 @@ use figment::{
 use super::{ConfigError, KEYS};
 
 /// Variables that are the command line client's, not the server's.
-const CLIENT_VARIABLES: [&str; 3] = ["MEDIATOR_URL", "MEDIATOR_TOKEN", "MEDIATOR_CA"];
+const CLIENT_VARIABLES: [&str; 5] =
+    ["MEDIATOR_URL", "MEDIATOR_TOKEN", "MEDIATOR_CA", "MEDIATOR_CLIENT_CERT", "MEDIATOR_CLIENT_KEY"];
 
 /// The layers above the defaults, weakest first.
 #[derive(Debug, Clone, Default)]
@@ -161,7 +162,7 @@ impl Values {
     /// A relative path in a file is relative to that file, so that it means the same wherever one starts.
     fn keep_relative_to_file(&mut self, layers: &Layers) {
         let files: Vec<&PathBuf> = [&layers.system, &layers.user, &layers.file].into_iter().flatten().collect();
-        for name in ["state_dir", "records_dir", "tls.cert", "tls.key"] {
+        for name in ["state_dir", "records_dir", "tls.cert", "tls.key", "tls.client_ca"] {
             let Some((value, origin)) = self.0.get_mut(name) else { continue };
             let file = files.iter().find(|file| file.display().to_string() == *origin);
             if let Some(dir) = file.and_then(|file| file.parent())

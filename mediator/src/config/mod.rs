@@ -15,7 +15,7 @@ use shared::{Duration, domain::Settings};
 
 pub use layers::Layers;
 pub use show::{Shown, redact};
-pub use value::{ByteSize, LogFormat};
+pub use value::{ByteSize, ClientAuth, LogFormat};
 
 /// Everything that can be configured, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,9 +53,13 @@ pub struct TlsFiles {
     pub cert: PathBuf,
     /// Its key.
     pub key: PathBuf,
+    /// The authority that signs the certificates of clients.
+    pub client_ca: Option<PathBuf>,
+    /// Whether clients show certificates.
+    pub client_auth: ClientAuth,
 }
 
-/// Most bytes of things that others send.
+/// Most of things that others send or hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Log of one attempt.
@@ -64,6 +68,65 @@ pub struct Limits {
     pub artifact_bytes: u64,
     /// One message.
     pub message_bytes: u64,
+    /// Connections.
+    pub connections: u32,
+    /// Connections of one peer.
+    pub connections_per_peer: u32,
+    /// Calls under way on one connection.
+    pub streams_per_connection: u32,
+    /// Calls under way of one principal.
+    pub calls_per_principal: u32,
+    /// Streams of one principal that is not an agent.
+    pub streams_per_principal: u32,
+    /// Streams of one principal's agents.
+    pub node_streams_per_principal: u32,
+    /// Requests without a credential from one peer.
+    pub calls_per_stranger: u32,
+    /// For a TLS handshake.
+    pub handshake_timeout: Duration,
+    /// For the first request of a connection, and for the message of a call.
+    pub header_timeout: Duration,
+    /// For a connection without requests.
+    pub idle_timeout: Duration,
+    /// For a client that does not take what it is sent.
+    pub stall_timeout: Duration,
+    /// Between the pings of a silent connection.
+    pub keepalive: Duration,
+}
+
+const fn count(number: u32) -> usize {
+    number as usize
+}
+
+impl Limits {
+    /// Those of the listener.
+    #[must_use]
+    pub const fn connections(&self) -> crate::tls::Limits {
+        crate::tls::Limits {
+            connections: count(self.connections),
+            per_peer: count(self.connections_per_peer),
+            handshake: self.handshake_timeout.std(),
+        }
+    }
+
+    /// Those of calls and streams.
+    #[must_use]
+    pub fn grpc(&self) -> crate::grpc::Limits {
+        crate::grpc::Limits {
+            message_bytes: usize::try_from(self.message_bytes).unwrap_or(usize::MAX),
+            streams_per_connection: self.streams_per_connection,
+            header: self.header_timeout.std(),
+            idle: self.idle_timeout.std(),
+            stall: self.stall_timeout.std(),
+            keepalive: self.keepalive.std(),
+            quota: crate::grpc::Quota {
+                calls: count(self.calls_per_principal),
+                streams: count(self.streams_per_principal),
+                node_streams: count(self.node_streams_per_principal),
+                strangers: count(self.calls_per_stranger),
+            },
+        }
+    }
 }
 
 /// The mediator's own log, on stderr.
@@ -98,6 +161,8 @@ pub const KEYS: &[Key] = &[
     key("database", "", "sqlite:PATH or postgres://…; default: sqlite:STATE_DIR/mediator.db"),
     key("tls.cert", "", "PEM file of the server's certificate chain"),
     key("tls.key", "", "PEM file of the server's private key"),
+    key("tls.client_ca", "", "PEM file of the authority that signs the certificates of clients"),
+    key("tls.client_auth", "none", "whether clients show certificates: none, optional or required"),
     key("insecure", "false", "allow plain text beyond loopback"),
     key("lease.renew", "10s", "how often an agent adverts"),
     key("lease.factor", "6", "leases and adverts live this many intervals; at least 3"),
@@ -109,6 +174,26 @@ pub const KEYS: &[Key] = &[
     key("limits.log_bytes", "64MiB", "most log of one attempt"),
     key("limits.artifact_bytes", "1GiB", "largest output file"),
     key("limits.message_bytes", "4MiB", "largest message"),
+    key("limits.connections", "20000", "most connections"),
+    key("limits.connections_per_peer", "4096", "most connections of one address"),
+    key("limits.streams_per_connection", "4096", "most calls and streams under way on one connection"),
+    key("limits.calls_per_principal", "512", "most calls under way of one principal"),
+    key("limits.streams_per_principal", "1024", "most open streams of one principal, agents not counted"),
+    key("limits.node_streams_per_principal", "32768", "most open streams of the agents of one principal"),
+    key("limits.calls_per_stranger", "64", "most requests under way that need no token, by address"),
+    key("limits.handshake_timeout", "10s", "a TLS handshake must end within this"),
+    key(
+        "limits.header_timeout",
+        "10s",
+        "the first request of a connection, and the message of a call, must come within this",
+    ),
+    key("limits.idle_timeout", "5m", "a connection without any request is closed after this"),
+    key("limits.stall_timeout", "5m", "a client that takes nothing of what it is sent for so long is dropped"),
+    key(
+        "limits.keepalive",
+        "20s",
+        "a silent connection is asked this often whether it is alive, and has as long to answer",
+    ),
     key("log.format", "text", "text or json"),
     key("log.filter", "info", "levels by module, such as info,mediator=debug"),
 ];

@@ -57,6 +57,37 @@ impl fmt::Display for LogFormat {
     }
 }
 
+/// Whether clients show certificates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// They are not asked for one.
+    #[default]
+    None,
+    /// They may.
+    Optional,
+    /// Without one there is no connection.
+    Required,
+}
+
+impl ClientAuth {
+    const ALL: [(Self, &'static str); 3] =
+        [(Self::None, "none"), (Self::Optional, "optional"), (Self::Required, "required")];
+}
+
+impl FromStr for ClientAuth {
+    type Err = String;
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|(_, name)| *name == word);
+        found.map(|(it, _)| it).ok_or_else(|| format!("{word:?} is unknown: write none, optional or required"))
+    }
+}
+
+impl fmt::Display for ClientAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(Self::ALL.into_iter().find(|(it, _)| it == self).map_or("", |(_, name)| name))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,9 @@ use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
 use crate::error::{DOMAIN, Error, Kind};
 
+/// When a caller that has too much under way may come back.
+pub(super) const RETRY_BUSY: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// The gRPC code of a kind.
 #[must_use]
 pub(super) const fn code(kind: Kind) -> Code {
@@ -16,7 +19,8 @@ pub(super) const fn code(kind: Kind) -> Code {
         Kind::RunExists => Code::AlreadyExists,
         Kind::NotAsked => Code::FailedPrecondition,
         Kind::NotFound => Code::NotFound,
-        Kind::TooLarge => Code::ResourceExhausted,
+        Kind::TooLarge | Kind::Busy => Code::ResourceExhausted,
+        Kind::TooSlow => Code::Aborted,
         Kind::Checksum => Code::DataLoss,
         Kind::StoreUnavailable => Code::Unavailable,
         Kind::Internal => Code::Internal,
@@ -34,6 +38,9 @@ impl From<Error> for Status {
             details.set_bad_request(fields);
         } else {
             details.set_error_info(kind.reason(), DOMAIN, std::collections::HashMap::new());
+        }
+        if kind == Kind::Busy {
+            details.set_retry_info(Some(RETRY_BUSY));
         }
         Self::with_error_details(code(kind), header_text(error.public_message()), details)
     }

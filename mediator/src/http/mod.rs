@@ -27,7 +27,7 @@ use shared::RunId;
 use crate::{
     error::Error,
     metrics,
-    service::{Services, follow::EventFeed},
+    service::{Services, follow::EventFeed, ready::Readiness},
 };
 
 /// Every page.
@@ -41,6 +41,16 @@ pub struct Pages {
     pub services: Services,
     /// What `/metrics` shows.
     pub metrics: PrometheusHandle,
+    /// What `/readyz` shows.
+    pub ready: Readiness,
+}
+
+impl Pages {
+    /// Pages of these use cases.
+    #[must_use]
+    pub fn new(services: Services, metrics: PrometheusHandle) -> Self {
+        Self { services, metrics, ready: Readiness::default() }
+    }
 }
 
 /// All pages.
@@ -143,16 +153,10 @@ async fn metrics_page(State(pages): State<Pages>) -> Result<Response, Error> {
     Ok(no_store((text, pages.metrics.render())))
 }
 
-/// Ready means that the store answers and that the mediator is not about to stop.
+/// Ready means that the store and the state directory can be written, and that the mediator is not about to stop.
 async fn ready_page(State(pages): State<Pages>) -> Response {
-    if pages.services.stop.is_cancelled() {
-        return no_store((StatusCode::SERVICE_UNAVAILABLE, "stopping\n"));
-    }
-    match pages.services.last_event().await {
-        Ok(_) => no_store("ready\n"),
-        Err(error) => {
-            error.note();
-            no_store((StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n"))
-        }
+    match pages.ready.ask(&pages.services).await {
+        Ok(()) => no_store("ready\n"),
+        Err(why) => no_store((StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))),
     }
 }

@@ -14,6 +14,8 @@ pub const fn status(kind: Kind) -> StatusCode {
         Kind::Superseded | Kind::Stale | Kind::RunExists | Kind::NotAsked => StatusCode::CONFLICT,
         Kind::NotFound => StatusCode::NOT_FOUND,
         Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Kind::Busy => StatusCode::TOO_MANY_REQUESTS,
+        Kind::TooSlow => StatusCode::REQUEST_TIMEOUT,
         Kind::Checksum => StatusCode::UNPROCESSABLE_ENTITY,
         Kind::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -31,6 +33,9 @@ pub fn response(error: &Error) -> Response<String> {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if kind == Kind::Busy {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
     if kind == Kind::Unauthenticated {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
@@ -43,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_missing_token_is_told_how_to_get_one() {
-        let response = response(&Error::Unauthenticated("no token"));
+        let response = response(&Error::Unauthenticated("no token".into()));
         assert_eq!(response.status(), 401);
         assert_eq!(response.headers()[header::WWW_AUTHENTICATE], "Bearer");
         assert_eq!(response.body(), "{\"error\":{\"reason\":\"UNAUTHENTICATED\",\"message\":\"no token\"}}\n");

@@ -41,6 +41,8 @@ pub use tar::RecordTar;
 /// How often, and for how long, a log is looked for whose Run another mediator seals.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const LOOKS: u32 = 100;
+/// Bytes that must find room for the state directory to count as one that can be written.
+const PROBE: usize = 64 << 10;
 
 /// How much is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,6 +172,20 @@ impl RecordStore {
     pub async fn watch(&self, run: &RunId) -> Result<LogWatch, RecordError> {
         let run = run.clone();
         self.blocking(move |inner| Ok(LogWatch::new(inner.gate(&run), inner.shared))).await
+    }
+
+    /// Whether there is room to write: a file as large as a step's usual output is written, synced and removed.
+    ///
+    /// # Errors
+    /// [`RecordError::NoSpace`], [`RecordError::Io`].
+    pub async fn can_write(&self) -> Result<(), RecordError> {
+        self.blocking(|inner| {
+            use std::io::Write;
+            let dir = &inner.layout.tmp;
+            let mut file = tempfile::tempfile_in(dir).map_err(RecordError::io("write", dir))?;
+            file.write_all(&[0; PROBE]).and_then(|()| file.sync_all()).map_err(RecordError::io("write", dir))
+        })
+        .await
     }
 
     async fn blocking<T: Send + 'static>(

@@ -36,7 +36,9 @@ pub struct Removed {
 pub async fn gc(store: &Store, records_dir: &Path, older_than: Duration, dry_run: bool) -> Result<Removed, Error> {
     let now = store.read().await?.now();
     let before = now - older_than;
-    let Some(removal) = Removal::begin(records_dir)? else { return Err(Error::Busy("another gc is at work")) };
+    let Some(removal) = Removal::begin(records_dir)? else {
+        return Err(Error::Busy("another gc is at work".to_owned()));
+    };
     repair(store, &removal).await?;
     let mut removed = Removed::default();
     let mut after = String::new();

@@ -17,6 +17,7 @@ pub mod leave;
 pub mod notify;
 pub mod observe;
 pub mod preview;
+pub mod ready;
 pub mod relay;
 pub mod report;
 #[cfg(test)]

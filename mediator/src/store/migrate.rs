@@ -65,6 +65,13 @@ pub(super) async fn migrate(engine: &Engine) -> Result<(), StoreError> {
     }
 }
 
+/// Whether any script has been applied.
+pub(super) async fn has_begun(engine: &Engine) -> Result<bool, StoreError> {
+    let row = engine.read(HAS_TABLE.name).await?.one(&HAS_TABLE, &[]).await?;
+    let count = row.map_or(Ok(0), |row| row.int("n")).map_err(|bad| bad.of("schema_migrations", "?"))?;
+    Ok(count > 0)
+}
+
 /// How many scripts have been applied. They must be the first ones of ours, by number and name.
 async fn applied(tx: &mut Conn) -> Result<usize, StoreError> {
     let count = match tx.one(&HAS_TABLE, &[]).await? {

@@ -59,7 +59,7 @@ pub use self::{
     list::{CurrentStep, RunFilter, RunRow},
     notice::{Heard, Listener, Notice},
     read_tx::ReadTx,
-    token::TokenRow,
+    token::{Found, TokenRow},
 };
 use self::{
     conn::{Conn, Handle},
@@ -90,6 +90,9 @@ const LATEST: Query = Query::both(
     "SELECT (SELECT max(seen_at) FROM nodes) AS seen_at, reaped_at FROM fleet WHERE one = 1",
 );
 
+/// Each engine writes a row that it is told to, whether or not that changes it.
+const PROBE: Query = Query::both("store.can_write", "UPDATE fleet SET rev = rev WHERE one = 1");
+
 impl Store {
     /// Opens `sqlite:PATH` or `postgres://…`, creates the file where there is none, and brings the schema to
     /// where this program needs it. On SQLite the clock is raised to at least every time stored by a clock.
@@ -97,18 +100,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`]
     pub async fn open(url: &str, clock: Clock) -> Result<Self, StoreError> {
-        let engine = match url.split_once(':') {
-            Some(("sqlite", path)) if !path.is_empty() => {
-                Engine::Sqlite(sqlite::open(path.strip_prefix("//").unwrap_or(path)).await?)
-            }
-            Some(("postgres" | "postgresql", _)) => Engine::Postgres(postgres::open(url).await?),
-            Some(_) | None => {
-                return Err(StoreError::Config {
-                    url: postgres::redacted(url),
-                    why: "write sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE".to_owned(),
-                });
-            }
-        };
+        let engine = Engine::open(url).await?;
         migrate::migrate(&engine).await?;
         let origin = crate::clock::random_word().into();
         let store = Self { engine, clock, origin, synced_at: Arc::new(AtomicI64::new(i64::MAX)) };
@@ -116,6 +108,27 @@ impl Store {
             store.raise_clock().await?;
         }
         Ok(store)
+    }
+
+    /// Whether there is a database that some mediator has used. Changes nothing, and makes no file.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn is_there(url: &str) -> Result<bool, StoreError> {
+        if let Some(path) = Engine::file(url)
+            && !std::fs::metadata(path).is_ok_and(|file| file.len() > 0)
+        {
+            return Ok(false);
+        }
+        migrate::has_begun(&Engine::open(url).await?).await
+    }
+
+    /// Whether it can be written: commits a change that changes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] says why it cannot.
+    pub async fn can_write(&self) -> Result<(), StoreError> {
+        self.engine.write(&PROBE, &[]).await.map(drop)
     }
 
     /// The clock must not be behind what it has stored before.
@@ -168,6 +181,23 @@ const BEGIN_FLEET: Query = Query::each(
 );
 
 impl Engine {
+    async fn open(url: &str) -> Result<Self, StoreError> {
+        match (Self::file(url), url.split_once(':')) {
+            (Some(path), _) => Ok(Self::Sqlite(sqlite::open(path).await?)),
+            (None, Some(("postgres" | "postgresql", _))) => Ok(Self::Postgres(postgres::open(url).await?)),
+            (None, _) => Err(StoreError::Config {
+                url: postgres::redacted(url),
+                why: "write sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE".to_owned(),
+            }),
+        }
+    }
+
+    /// The file that a URL names.
+    fn file(url: &str) -> Option<&str> {
+        let path = url.strip_prefix("sqlite:").filter(|path| !path.is_empty())?;
+        Some(path.strip_prefix("//").unwrap_or(path))
+    }
+
     /// The writing connection, in a transaction that holds the fleet's lock.
     async fn begin_fleet(&self) -> Result<Conn, StoreError> {
         let mut conn = self.writer(BEGIN_FLEET.name).await?;

@@ -1,95 +1,75 @@
-//! Connections: accepted, and with TLS shaken hands with, before anybody else sees them.
+//! Connections: accepted, counted, and with TLS shaken hands with, before anybody else sees them.
 //!
 //! Handshakes run side by side and each has a time limit, so that a client that says nothing holds back only
-//! itself. Must not know: tonic, axum.
+//! itself. There is room for so many connections, and for so many from one peer: what is above is closed at
+//! once, so that whoever opens them all takes nothing from the others. Must not know: tonic, axum.
 
+mod issue;
 mod pki;
+pub(crate) mod places;
+mod server;
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, future::BoxFuture, stream, stream::FuturesUnordered};
-use rustls::{
-    ServerConfig,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::either::Either;
 
+pub use issue::{Issued, issue, read_certificate};
 pub use pki::{Pki, PkiError, init};
+pub use server::{ServerTls, TlsError};
+
+use crate::{auth::ClientCertificate, metrics};
+use places::{Place, Places};
 
 /// One connection, plain or encrypted.
-pub type Connection = Either<TcpStream, Box<TlsStream<TcpStream>>>;
-
-/// A client that has not finished its handshake by then is dropped.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Most handshakes under way. Until one ends, further clients wait in the kernel's queue.
-const HANDSHAKES: usize = 1_024;
-
-/// Why the certificate or its key could not be used.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// The certificate file.
-    #[error("tls.cert {}: {source}; give the PEM file of the server's certificate chain", path.display())]
-    Certificate {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: rustls::pki_types::pem::Error,
-    },
-    /// There is none in it.
-    #[error("tls.cert {} holds no certificate; give a PEM file with BEGIN CERTIFICATE in it", .0.display())]
-    NoCertificate(PathBuf),
-    /// The key file.
-    #[error("tls.key {}: {source}; give the PEM file of the server's private key", path.display())]
-    Key {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: rustls::pki_types::pem::Error,
-    },
-    /// They do not fit.
-    #[error("the certificate and the key cannot be used together: {0}")]
-    Pair(#[from] rustls::Error),
+pub struct Connection {
+    /// What is read and written.
+    pub io: Either<TcpStream, Box<TlsStream<TcpStream>>>,
+    /// Who is at the other end.
+    pub peer: SocketAddr,
+    /// The certificate that it showed.
+    pub certificate: Option<Arc<ClientCertificate>>,
+    /// Counted until this is dropped.
+    _place: Place,
 }
 
-/// The TLS side of a server: HTTP/2 and HTTP/1.1, no client certificates.
-///
-/// # Errors
-/// [`TlsError`] names the file.
-pub fn server_config(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
-    let bad_cert = |source| TlsError::Certificate { path: cert.to_owned(), source };
-    let chain =
-        CertificateDer::pem_file_iter(cert).map_err(bad_cert)?.collect::<Result<Vec<_>, _>>().map_err(bad_cert)?;
-    if chain.is_empty() {
-        return Err(TlsError::NoCertificate(cert.to_owned()));
+/// How many connections, and how patient.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Most connections.
+    pub connections: usize,
+    /// Most from one peer: an IPv4 address, or the /64 network of an IPv6 one.
+    pub per_peer: usize,
+    /// A client that has not finished its handshake by then is dropped.
+    pub handshake: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { connections: 20_000, per_peer: 4_096, handshake: Duration::from_secs(10) }
     }
-    let key = PrivateKeyDer::from_pem_file(key).map_err(|source| TlsError::Key { path: key.to_owned(), source })?;
-    // The provider is named here, so that no other crate's choice of a default one matters.
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
 }
 
-type Handshake = BoxFuture<'static, Option<TlsStream<TcpStream>>>;
+type Handshake = BoxFuture<'static, Option<Connection>>;
 
 struct Accepting {
     listener: TcpListener,
-    tls: Option<TlsAcceptor>,
+    tls: Option<ServerTls>,
+    limits: Limits,
+    places: Places,
     handshakes: FuturesUnordered<Handshake>,
 }
 
 /// Every connection that is ready to be served. Never ends; a client that misbehaves is dropped.
-pub fn incoming(listener: TcpListener, tls: Option<Arc<ServerConfig>>) -> impl Stream<Item = Connection> + Send {
-    let accepting = Accepting { listener, tls: tls.map(TlsAcceptor::from), handshakes: FuturesUnordered::new() };
+pub fn incoming(
+    listener: TcpListener,
+    tls: Option<ServerTls>,
+    limits: Limits,
+) -> impl Stream<Item = Connection> + Send {
+    let places = Places::new(limits.connections, limits.per_peer);
+    let accepting = Accepting { listener, tls, limits, places, handshakes: FuturesUnordered::new() };
     stream::unfold(accepting, |mut accepting| async move {
         let connection = accepting.next().await;
         Some((connection, accepting))
@@ -101,11 +81,11 @@ impl Accepting {
         loop {
             tokio::select! {
                 Some(done) = self.handshakes.next(), if !self.handshakes.is_empty() => {
-                    if let Some(stream) = done {
-                        return Either::Right(Box::new(stream));
+                    if let Some(connection) = done {
+                        return connection;
                     }
                 }
-                accepted = self.listener.accept(), if self.handshakes.len() < HANDSHAKES => {
+                accepted = self.listener.accept() => {
                     if let Some(connection) = self.take(accepted).await {
                         return connection;
                     }
@@ -114,7 +94,7 @@ impl Accepting {
         }
     }
 
-    async fn take(&mut self, accepted: std::io::Result<(TcpStream, std::net::SocketAddr)>) -> Option<Connection> {
+    async fn take(&mut self, accepted: std::io::Result<(TcpStream, SocketAddr)>) -> Option<Connection> {
         let (socket, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(e) => {
@@ -124,19 +104,32 @@ impl Accepting {
                 return None;
             }
         };
+        let place = match self.places.take(peer.ip()) {
+            Ok(place) => place,
+            Err(full) => {
+                metrics::connection_refused(full.as_str());
+                tracing::debug!(%peer, "no room for another connection: {}", full.as_str());
+                return None;
+            }
+        };
         if let Err(e) = socket.set_nodelay(true) {
             tracing::debug!(%peer, "nodelay: {e}");
         }
-        let Some(tls) = &self.tls else { return Some(Either::Left(socket)) };
-        let handshake = tls.accept(socket);
+        let Some(tls) = &self.tls else {
+            return Some(Connection { io: Either::Left(socket), peer, certificate: None, _place: place });
+        };
+        // Taken for each connection: files that were replaced hold from here on.
+        let handshake = TlsAcceptor::from(tls.config()).accept(socket);
+        let within = self.limits.handshake;
         self.handshakes.push(Box::pin(async move {
-            match tokio::time::timeout(HANDSHAKE, handshake).await {
-                Ok(Ok(stream)) => Some(stream),
+            match tokio::time::timeout(within, handshake).await {
+                Ok(Ok(stream)) => encrypted(stream, peer, place),
                 Ok(Err(e)) => {
                     tracing::debug!(%peer, "handshake refused: {e}");
                     None
                 }
                 Err(_) => {
+                    metrics::connection_refused("handshake");
                     tracing::debug!(%peer, "handshake took too long");
                     None
                 }
@@ -144,6 +137,20 @@ impl Accepting {
         }));
         None
     }
+}
+
+fn encrypted(stream: TlsStream<TcpStream>, peer: SocketAddr, place: Place) -> Option<Connection> {
+    let certificate = match stream.get_ref().1.peer_certificates().and_then(<[_]>::first) {
+        None => None,
+        Some(der) => match ClientCertificate::read(der) {
+            Ok(certificate) => Some(Arc::new(certificate)),
+            Err(why) => {
+                tracing::warn!(%peer, "a client certificate was accepted and cannot be read: {why}");
+                return None;
+            }
+        },
+    };
+    Some(Connection { io: Either::Right(Box::new(stream)), peer, certificate, _place: place })
 }
 
 #[cfg(test)]

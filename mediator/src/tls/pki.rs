@@ -66,6 +66,22 @@ pub enum PkiError {
     /// Nothing is overwritten.
     #[error("{} is there already and is not overwritten; give an empty directory, or move the old files away", .0.display())]
     Exists(PathBuf),
+    /// The authority's files.
+    #[error("{}: {why}; give the folder with the ca.crt and ca.key that `mediator pki init` wrote", path.display())]
+    Authority {
+        /// Which file.
+        path: PathBuf,
+        /// Why it cannot be used.
+        why: String,
+    },
+    /// A file that is to hold a certificate.
+    #[error("{}: {why}", path.display())]
+    Certificate {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
     /// A certificate is for somebody.
     #[error("name at least one host name or IP address under which agents reach this mediator")]
     NoName,
@@ -125,8 +141,7 @@ pub fn init(dir: &Path, names: &[String], now: Timestamp) -> Result<Pki, PkiErro
     valid(&mut params, now, SERVER_YEARS)?;
     let cert = params.signed_by(&key, &authority)?;
 
-    let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(dir);
-    made.map_err(|source| PkiError::Write { path: dir.to_owned(), source })?;
+    make_dir(dir)?;
     write(&files.ca_key, &authority.key().serialize_pem(), 0o600)?;
     write(&files.server_key, &key.serialize_pem(), 0o600)?;
     write(&files.ca_cert, &authority.pem(), 0o644)?;
@@ -143,6 +158,11 @@ fn authority(now: Timestamp) -> Result<CertifiedIssuer<'static, KeyPair>, PkiErr
     Ok(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?)
 }
 
+pub(super) fn make_dir(dir: &Path) -> Result<(), PkiError> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(dir);
+    made.map_err(|source| PkiError::Write { path: dir.to_owned(), source })
+}
+
 /// From the day before `now`, because clocks of other machines may be behind, for some years.
 fn valid(params: &mut CertificateParams, now: Timestamp, years: i16) -> Result<(), PkiError> {
     let day =
@@ -155,7 +175,7 @@ fn valid(params: &mut CertificateParams, now: Timestamp, years: i16) -> Result<(
     Ok(())
 }
 
-fn write(path: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
+pub(super) fn write(path: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
     let written = fs::OpenOptions::new()
         .write(true)
         .create_new(true)

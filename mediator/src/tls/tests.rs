@@ -1,11 +1,18 @@
 use std::os::unix::fs::PermissionsExt;
 
-use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 
 use super::*;
-use crate::service::sample::NOW;
+use crate::{
+    auth::{Identity, Role, Says},
+    config::{ClientAuth, TlsFiles},
+    service::sample::{NOW, id},
+};
 
 fn now() -> shared::Timestamp {
     // Certificates are judged by the real clock.
@@ -29,7 +36,9 @@ fn client(pki: &Pki) -> TlsConnector {
 async fn a_client_that_says_nothing_holds_back_nobody() {
     let dir = tempfile::tempdir().unwrap();
     let pki = init(dir.path(), &["yard.example".to_owned()], now()).unwrap();
-    let config = server_config(&pki.server_cert, &pki.server_key).unwrap();
+    let (cert, key) = (pki.server_cert.clone(), pki.server_key.clone());
+    let files = TlsFiles { cert, key, client_ca: None, client_auth: ClientAuth::None };
+    let config = ServerTls::new(files).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     // These never begin their handshake, and come first.
@@ -39,7 +48,7 @@ async fn a_client_that_says_nothing_holds_back_nobody() {
     }
     // This one speaks something else.
     TcpStream::connect(at).await.unwrap().write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
-    let mut incoming = Box::pin(incoming(listener, Some(config)));
+    let mut incoming = Box::pin(incoming(listener, Some(config), Limits::default()));
     let talk = async {
         let name = ServerName::try_from("yard.example").unwrap();
         let mut stream = client(&pki).connect(name, TcpStream::connect(at).await.unwrap()).await.unwrap();
@@ -51,10 +60,10 @@ async fn a_client_that_says_nothing_holds_back_nobody() {
     let serve = async {
         let mut connection = incoming.next().await.unwrap();
         let mut got = [0; 5];
-        connection.read_exact(&mut got).await.unwrap();
+        connection.io.read_exact(&mut got).await.unwrap();
         assert_eq!(&got, b"hello");
     };
-    tokio::time::timeout(HANDSHAKE / 2, async { tokio::join!(talk, serve) }).await.unwrap();
+    tokio::time::timeout(Limits::default().handshake / 2, async { tokio::join!(talk, serve) }).await.unwrap();
 }
 
 #[test]
@@ -83,13 +92,36 @@ fn a_name_that_cannot_be_in_a_certificate_is_refused_before_anything_is_written(
 }
 
 #[test]
-fn a_wrong_file_is_named() {
+fn a_client_certificate_says_who_it_is_for_and_nothing_is_overwritten() {
     let dir = tempfile::tempdir().unwrap();
-    let pki = init(dir.path(), &["yard".to_owned()], NOW).unwrap();
-    let error = server_config(&pki.server_key, &pki.server_key).unwrap_err();
-    assert!(matches!(error, TlsError::NoCertificate(_)), "{error}");
-    let error = server_config(&dir.path().join("none"), &pki.server_key).unwrap_err();
-    assert!(error.to_string().starts_with("tls.cert "), "{error}");
-    let error = server_config(&pki.server_cert, &pki.ca_key).unwrap_err();
-    assert!(matches!(error, TlsError::Pair(_)), "{error}");
+    let pki = init(dir.path(), &["yard".to_owned()], now()).unwrap();
+    let who = Identity { principal: id("ann"), role: Role::Node, node: Some(id("yard/3")) };
+    let made = issue(dir.path(), dir.path(), &who, 7, now()).unwrap();
+    assert!(made.cert.ends_with("ann.yard.3.crt") && made.key.ends_with("ann.yard.3.key"), "{made:?}");
+    assert_eq!(std::fs::metadata(&made.key).unwrap().permissions().mode() & 0o777, 0o600);
+    let read = read_certificate(&made.cert).unwrap();
+    assert_eq!((&read.fingerprint, read.not_after), (&made.fingerprint, made.expires_at));
+    assert_eq!(read.says, Says::Identity(who.clone()));
+    let days = made.expires_at.since(now()).millis() / 86_400_000;
+    assert!((6..=7).contains(&days), "{days}");
+    let error = issue(dir.path(), dir.path(), &who, 7, now()).unwrap_err();
+    assert!(matches!(error, PkiError::Exists(_)), "{error}");
+    // A server's certificate names nobody, and what is no certificate is said to be none.
+    assert_eq!(read_certificate(&pki.server_cert).unwrap().says, Says::Nobody);
+    assert!(read_certificate(&pki.ca_key).unwrap_err().to_string().contains("ca.key"));
+}
+
+#[test]
+fn an_authority_that_cannot_be_used_is_named() {
+    let (dir, other, empty) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let who = Identity { principal: id("ann"), role: Role::Admin, node: None };
+    let error = issue(empty.path(), empty.path(), &who, 1, now()).unwrap_err().to_string();
+    assert!(error.contains("ca.crt") && error.contains("pki init"), "{error}");
+    let pki = init(dir.path(), &["yard".to_owned()], now()).unwrap();
+    let strange = init(other.path(), &["yard".to_owned()], now()).unwrap();
+    std::fs::copy(&strange.ca_key, &pki.ca_key).unwrap();
+    let error = issue(dir.path(), dir.path(), &who, 1, now()).unwrap_err().to_string();
+    assert!(error.contains("not the key of ca.crt"), "{error}");
+    assert!(!dir.path().join("ann.key").exists(), "nothing was written");
 }

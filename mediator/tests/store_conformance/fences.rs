@@ -1,6 +1,6 @@
 //! Artifacts pass only under the present lease, and not after the report; the outbox; tokens.
 
-use mediator::store::{ArtifactRow, ErrorKind, Fence, TokenRow};
+use mediator::store::{ArtifactRow, ErrorKind, Fence, Found, TokenRow};
 use shared::{
     Duration, InstanceId, NodeId, Nonce, RunId, Timestamp,
     domain::{Answer, Attempt, Cause, Changes, Fleet, Lease, RunState, Verdict},
@@ -131,16 +131,40 @@ async fn tokens(bed: Bed) {
         principal: "yard".parse().unwrap(),
         node: node.map(|node| node.parse().unwrap()),
         created_at: Timestamp::from_millis(at),
+        expires_at: None,
+        revoked_at: None,
     };
-    let (one, two) = (token("aa", Some("n/1"), 2), token("bb", None, 1));
+    let (one, two) = (token("aa11", Some("n/1"), 2), token("aa22", None, 1));
+    let dead = async || {
+        let mut dead = Vec::new();
+        bed.store.dead_tokens(|hash| dead.push(hash.to_owned())).await.unwrap();
+        dead.sort();
+        dead
+    };
     bed.store.put_token(&one).await.unwrap();
     bed.store.put_token(&two).await.unwrap();
     assert_eq!(bed.store.put_token(&one).await.unwrap_err().kind(), ErrorKind::Conflict);
-    assert_eq!(bed.store.token_by_hash("aa").await.unwrap(), Some(one.clone()));
+    let (found, now) = bed.store.token_by_hash("aa11").await.unwrap().unwrap();
+    assert_eq!(found, one);
     assert_eq!(bed.store.token_by_hash("cc").await.unwrap(), None);
-    assert_eq!(bed.store.list_tokens().await.unwrap(), [two, one]);
-    bed.sql("UPDATE tokens SET expires_at = 1 WHERE hash = 'aa'").await;
-    bed.sql("UPDATE tokens SET revoked_at = 1 WHERE hash = 'bb'").await;
-    assert_eq!(bed.store.token_by_hash("aa").await.unwrap(), None, "it has run out");
-    assert_eq!(bed.store.token_by_hash("bb").await.unwrap(), None, "it was revoked");
+    assert_eq!(bed.store.token_by_prefix("aa").await.unwrap(), Found::Many(2));
+    assert_eq!(bed.store.token_by_prefix("aa2").await.unwrap(), Found::One(Box::new(two.clone())));
+    for none in ["aa3", "a%", "aa111", "AA1"] {
+        assert_eq!(bed.store.token_by_prefix(none).await.unwrap(), Found::None, "{none}");
+    }
+    assert_eq!(bed.store.list_tokens().await.unwrap(), [two, one.clone()]);
+    assert_eq!(dead().await, [""; 0]);
+
+    let ends = now + shared::Duration::from_secs(1_000);
+    bed.store.put_token(&TokenRow { hash: "bb".into(), expires_at: Some(ends), ..one.clone() }).await.unwrap();
+    assert_eq!(dead().await, [""; 0], "its time has not come");
+    bed.sql("UPDATE tokens SET expires_at = 1 WHERE hash = 'bb'").await;
+    assert_eq!(dead().await, ["bb"]);
+    assert!(bed.store.revoke_token("aa22").await.unwrap());
+    let (revoked, after) = bed.store.token_by_hash("aa22").await.unwrap().unwrap();
+    assert!((now..=after).contains(&revoked.revoked_at.unwrap()), "{revoked:?}: by the store's clock");
+    assert!(!bed.store.revoke_token("aa22").await.unwrap(), "a second time changes nothing");
+    assert!(!bed.store.revoke_token("cc").await.unwrap());
+    assert_eq!(bed.store.token_by_hash("aa22").await.unwrap().unwrap().0, revoked);
+    assert_eq!(dead().await, ["aa22", "bb"]);
 }

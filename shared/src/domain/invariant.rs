@@ -61,7 +61,8 @@ pub const ALL: [Invariant; 6] = [
         rule: "a running Run has something that can still happen to it",
         broken: |fleet, _, _| {
             fleet.runs.values().filter(|run| run.state == RunState::Running).find_map(|run| {
-                let moving = run.ready().next().is_some()
+                let can_begin = |step: &&super::Step| !step.kind.is_executed() || run.node_of_step(step.seq).is_some();
+                let moving = run.ready().any(|step| can_begin(&step))
                     || run.steps.iter().any(|step| {
                         matches!(step.state, StepState::Claimed { .. } | StepState::Asked { .. } | StepState::Waiting)
                     });

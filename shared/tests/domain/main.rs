@@ -7,5 +7,6 @@ mod forks;
 mod matching;
 mod property;
 mod states;
+mod unacquired;
 mod wakes;
 mod world;

@@ -15,15 +15,23 @@ use super::{
     status::word,
 };
 use crate::{
+    clock,
     config::Config,
     local::{self, AskError},
-    policy::writer::{self, Done, Edit},
+    policy::{
+        Source,
+        writer::{self, Done, Edit},
+    },
     state::AgentStatus,
 };
 
 pub(super) async fn drain(config: &Config, args: &DrainArgs, out: &Out) -> Outcome {
     let want = Drain::from(args.mode);
-    let done = write(config, Edit { drain: want, reason: args.reason.clone(), force: args.force }, out)?;
+    let done = write(
+        config,
+        Edit { drain: Some(want), reason: args.reason.clone(), quarantine_cleared: None, force: args.force },
+        out,
+    )?;
     if !args.wait {
         follow(config, want, out).await;
         report(&done, want, None, out)?;
@@ -38,9 +46,40 @@ pub(super) async fn drain(config: &Config, args: &DrainArgs, out: &Out) -> Outco
 }
 
 pub(super) async fn undrain(config: &Config, args: &UndrainArgs, out: &Out) -> Outcome {
-    let done = write(config, Edit { drain: Drain::None, reason: Some(String::new()), force: args.force }, out)?;
+    if args.quarantine {
+        return end_quarantine(config, out).await;
+    }
+    let done = write(
+        config,
+        Edit { drain: Some(Drain::None), reason: Some(String::new()), quarantine_cleared: None, force: args.force },
+        out,
+    )?;
     follow(config, Drain::None, out).await;
     report(&done, Drain::None, None, out)?;
+    Ok(Exit::Done)
+}
+
+/// One word for all nodes of the machine: what each has suffered is for its owner to know.
+async fn end_quarantine(config: &Config, out: &Out) -> Outcome {
+    let now = clock::now().to_string();
+    let edit = Edit { drain: None, reason: None, quarantine_cleared: Some(now.clone()), force: false };
+    let done = write(config, edit, out)?;
+    match local::ask(&config.state_dir).await {
+        Ok(agent) => {
+            for node in &agent.nodes {
+                let held = node.reasons.iter().any(|it| it.source == Source::Quarantine.as_str());
+                out.note(format!(
+                    "{}: {}",
+                    node.node_id,
+                    if held { "its quarantine ends" } else { "was in no quarantine" }
+                ));
+            }
+        }
+        Err(AskError::NotRunning(_)) => out.note("no agent runs here now; a quarantine that it kept has ended"),
+        Err(other) => out.warn(other.to_string()),
+    }
+    let document = json!({"policy_file": done.path, "before": done.before, "quarantine_cleared": now});
+    out.data(&document, || format!("quarantine ended: written to {}", done.path.display()))?;
     Ok(Exit::Done)
 }
 
@@ -89,6 +128,9 @@ fn next_steps(agent: &AgentStatus, want: Drain) -> Vec<String> {
     )];
     for node in &agent.nodes {
         let id = &node.node_id;
+        for other in node.reasons.iter().filter(|it| want == Drain::None && it.source != Source::Owner.as_str()) {
+            lines.push(format!("{id}: is not lent all the same: {}: {}", other.source, other.reason));
+        }
         let Some(lease) = &node.lease else { continue };
         let run = &lease.run_id;
         let step = node.step.as_ref().map(|step| format!("step {} for {}", step.step_id, out::age(step.started_at)));

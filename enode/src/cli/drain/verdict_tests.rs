@@ -28,6 +28,7 @@ fn node(id: NodeId, drain: Drain) -> NodeStatus {
         superseded: None,
         drain,
         drain_reason: String::new(),
+        reasons: Vec::new(),
         lease: None,
         step: None,
         live_processes: false,

@@ -27,6 +27,9 @@ const REPEAT: Duration = Duration::from_secs(10);
 /// How long the agent may take to read the file that was just written, before its error counts.
 const READ_WITHIN: Duration = Duration::from_secs(5);
 
+/// Whatever ends the waiting: the word is written, and only its owner takes it back.
+const STAYS: &str = "the machine stays draining, but whether it is drained cannot be seen";
+
 /// Returns when it is drained. `None`: waits for ever.
 pub(super) async fn until_drained(
     config: &Config,
@@ -34,7 +37,7 @@ pub(super) async fn until_drained(
     timeout: Option<Duration>,
     out: &Out,
 ) -> Result<(), Failure> {
-    let remote = Remote::new(config).map_err(|error| Failure::new(Exit::Refused, error))?;
+    let remote = Remote::new(config).map_err(|error| Failure::new(Exit::Refused, error.context(STAYS)))?;
     let started = clock::boot_time();
     let mut teller = Teller { out, last: Vec::new(), said_at: None };
     let mut told_absent = false;
@@ -55,13 +58,16 @@ pub(super) async fn until_drained(
         if gone >= READ_WITHIN
             && let Some(error) = verdict::policy_error(&local, want)
         {
-            return Err(Failure::new(Exit::PolicyRefused, anyhow!("the agent cannot use the policy file: {error}")));
+            return Err(Failure::new(
+                Exit::PolicyRefused,
+                anyhow!("{STAYS}: the agent cannot use the policy file: {error}"),
+            ));
         }
         let mut blockers = match &view {
             Ok(view) => verdict::blockers(&config.nodes(), want, view, &local, clock::now()),
             Err(RemoteError::Refused(why)) => {
                 let error = anyhow!(
-                    "the mediator refuses to list its nodes: {why}; --wait needs the token of this node (token_file)"
+                    "{STAYS}: the mediator refuses to list its nodes: {why}; --wait needs the token of this node (token_file)"
                 );
                 return Err(Failure::new(Exit::Refused, error));
             }

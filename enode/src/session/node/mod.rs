@@ -6,12 +6,15 @@
 mod orders;
 mod status;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use proto::v1;
 use rustix::process::{Pid, Signal};
 use shared::{
-    Duration, InstanceId, NodeId, Nonce, StepName, StreamId, Timestamp,
+    Duration, InstanceId, NodeId, Nonce, RunId, StepName, StreamId, Timestamp,
     domain::{Drain, Policy},
 };
 use tokio::sync::{Notify, mpsc, watch};
@@ -25,8 +28,17 @@ use super::{
 use crate::{
     clock::{self, BootTime},
     identity::Identity,
-    policy::{Held, Reasons, Source},
+    policy::{
+        Held, Reasons, Source, Standing,
+        quarantine::{End, Quarantine},
+    },
+    work::strays,
 };
+
+/// Until the mediator names an interval.
+const FIRST_INTERVAL: Duration = Duration::from_secs(5);
+/// A mediator cannot make its agents spin, or go silent.
+const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(20)..=Duration::from_secs(300);
 
 /// Which process life speaks for the node, once the mediator has accepted it.
 pub type Life = Option<InstanceId>;
@@ -60,6 +72,8 @@ struct Current {
     started_at: Timestamp,
     /// Its process group, while its leader is not reaped: until then the number belongs to nobody else.
     group: Option<Pid>,
+    /// `$OUT` of its processes, until all of them are gone.
+    alive: Option<PathBuf>,
     stop: watch::Sender<Option<Stop>>,
 }
 
@@ -72,7 +86,12 @@ struct Inner {
     current: Option<Current>,
     /// A process group that was killed and has not gone: the node is not lent until it has.
     stuck: Option<Held>,
+    quarantine: Quarantine,
+    /// What the last advert rested on, for people.
+    standing: Standing,
     last_advert_at: Option<Timestamp>,
+    /// Between two adverts, as the mediator last named it.
+    interval: Duration,
     policy_error: String,
     /// The mediator knows that the agent stops: nothing new is claimed for this node.
     told_stopping: bool,
@@ -102,6 +121,7 @@ impl Node {
         identity: Identity,
         core: NodeCore,
         outbox: Outbox,
+        quarantine: Quarantine,
         grace: Duration,
     ) -> (Arc<Self>, mpsc::UnboundedReceiver<Job>) {
         let (jobs, queue) = mpsc::unbounded_channel();
@@ -111,7 +131,10 @@ impl Node {
             unnoted: false,
             current: None,
             stuck: None,
+            quarantine,
+            standing: Standing::default(),
             last_advert_at: None,
+            interval: FIRST_INTERVAL,
             policy_error: String::new(),
             told_stopping: false,
         };
@@ -154,7 +177,7 @@ impl Node {
     }
 
     /// Fills an advert with what this node knows. None: there is no identity yet that could be used.
-    pub fn advert(&self, advert: &mut v1::AdvertiseRequest, policy: &Policy) -> Option<Mark> {
+    pub fn advert(&self, advert: &mut v1::AdvertiseRequest, standing: &Standing) -> Option<Mark> {
         let mut inner = self.lock();
         if inner.unnoted {
             self.redraw(&mut inner);
@@ -162,11 +185,15 @@ impl Node {
                 return None;
             }
         }
-        inner.policy_error.clone_from(&policy.error);
+        inner.policy_error.clone_from(&standing.owner.error);
+        if inner.quarantine.owner_says(standing.quarantine_cleared.as_deref()) {
+            tracing::info!(node = %self.id, "its owner has ended the quarantine");
+        }
+        inner.standing.clone_from(standing);
         let mark = Mark { who: self.speaker_of(&inner), rev: inner.core.known_rev(), stopping: advert.stopping };
         advert.node = Some(wire::speaker(&mark.who));
         advert.advert_no = inner.core.next_advert();
-        advert.policy = Some(wire::policy(&inner.policy_over(policy)));
+        advert.policy = Some(wire::policy(&inner.policy()));
         advert.replaces = inner.identity.replaces.iter().map(ToString::to_string).collect();
         advert.running = inner.core.running().map(wire::step_ref).collect();
         advert.finished = inner.core.finished().map(wire::step_ref).collect();
@@ -194,6 +221,7 @@ impl Node {
             tracing::info!(node = %self.id, instance = %mark.who.instance, "the mediator knows this node");
         }
         inner.last_advert_at = Some(clock::now());
+        inner.interval = reply.interval.clamp(*INTERVALS.start(), *INTERVALS.end());
         inner.told_stopping |= mark.stopping;
         let gone = inner.core.apply(reply, sent, mark.rev);
         self.end(&mut inner, &gone);
@@ -241,6 +269,12 @@ impl Node {
     pub fn receive(&self, step: WorkStep) {
         let mut inner = self.lock();
         let (run, seq, attempt) = (step.key.run.clone(), step.key.seq, step.key.attempt);
+        if inner.core.is_lapsed(clock::boot_time()) {
+            tracing::info!(node = %self.id, run_id = %run, seq, attempt, "a step waits until an advert is accepted again");
+            // Its answer has the step sent again.
+            self.advert_now.notify_one();
+            return;
+        }
         match inner.core.receive(&step.key, step.nonce, step.rev) {
             Received::Ignore(why) => {
                 tracing::info!(node = %self.id, run_id = %run, seq, attempt, why, "a step is not started");
@@ -301,15 +335,30 @@ impl Node {
             nonce: step.nonce,
             started_at: clock::now(),
             group: None,
+            alive: None,
             stop,
         });
         Some(order)
     }
 
-    /// The step's process group exists, or its leader is about to be reaped.
-    pub fn group(&self, group: Option<Pid>) {
+    /// The step's process group exists; its processes have this `$OUT`.
+    pub fn group(&self, group: Pid, out: &Path) {
         if let Some(current) = &mut self.lock().current {
-            current.group = group;
+            (current.group, current.alive) = (Some(group), Some(out.to_owned()));
+        }
+    }
+
+    /// The leader of the group is about to be reaped: the group's number is not ours for much longer.
+    pub fn leader_ended(&self) {
+        if let Some(current) = &mut self.lock().current {
+            current.group = None;
+        }
+    }
+
+    /// Nothing of the step executes any more.
+    pub fn gone(&self) {
+        if let Some(current) = &mut self.lock().current {
+            current.alive = None;
         }
     }
 
@@ -321,6 +370,17 @@ impl Node {
         inner.stuck = held;
         drop(inner);
         if changed {
+            self.advert_now.notify_one();
+        }
+    }
+
+    /// What an attempt that has ended says about this machine.
+    pub fn judge(&self, run: &RunId, end: End) {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        let cleared = inner.standing.quarantine_cleared.as_deref();
+        if inner.quarantine.ended(run, end, cleared, clock::now()) {
+            tracing::error!(node = %self.id, run_id = %run, ?end, "one Run after another failed here at once: the node is not lent any more");
             self.advert_now.notify_one();
         }
     }
@@ -387,6 +447,12 @@ impl Node {
         self.lock().core.lease().is_some()
     }
 
+    /// Between two adverts.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        self.lock().interval
+    }
+
     /// When the leases of this node end, and for how long they were promised, if anything is executing.
     #[must_use]
     pub fn deadline(&self) -> Option<(BootTime, Duration)> {
@@ -404,17 +470,29 @@ impl Node {
         {
             tracing::warn!(node = %self.id, error = %e, "cannot kill the process group");
         }
+        if let Some(out) = inner.current.as_ref().and_then(|current| current.alive.as_deref()) {
+            // What has left the group shows when its parent is gone; then the next look of the heartbeat finds it.
+            let _more = strays::kill(out);
+        }
     }
 }
 
 impl Inner {
-    /// The owner's policy, and this node's own reason not to be lent.
-    fn policy_over(&self, owner: &Policy) -> Policy {
-        let mut reasons = Reasons::default();
+    /// Everything that speaks against lending this node, but for the owner's policy.
+    fn reasons(&self) -> Reasons {
+        let mut reasons = self.standing.reasons.clone();
+        if let Some(held) = self.quarantine.held() {
+            reasons.hold(Source::Quarantine, held);
+        }
         if let Some(held) = &self.stuck {
             reasons.hold(Source::Stuck, held.clone());
         }
-        reasons.over(owner)
+        reasons
+    }
+
+    /// The strongest of all of it.
+    fn policy(&self) -> Policy {
+        self.reasons().over(&self.standing.owner)
     }
 }
 

@@ -1,9 +1,12 @@
 //! The whole edge over loopback: a real server, real clients, a real store.
 
+mod credentials;
 mod door;
+mod limits;
 mod pages;
 mod secrets;
 mod streams;
+mod table;
 mod uploads;
 
 use std::net::SocketAddr;
@@ -24,9 +27,16 @@ use tonic::{
 use super::*;
 use crate::{
     auth::{Role, create_token},
+    config::{ClientAuth, TlsFiles},
     service::{bench::Bench, sample::id},
     tls,
 };
+
+fn server_tls(pki: &tls::Pki, client_ca: Option<&std::path::Path>) -> tls::ServerTls {
+    let client_auth = if client_ca.is_some() { ClientAuth::Optional } else { ClientAuth::None };
+    let (cert, key) = (pki.server_cert.clone(), pki.server_key.clone());
+    tls::ServerTls::new(TlsFiles { cert, key, client_ca: client_ca.map(Into::into), client_auth }).unwrap()
+}
 
 #[derive(Clone)]
 struct Bearer(String);
@@ -52,24 +62,28 @@ impl Server {
         Self::start_with(None).await
     }
 
-    async fn start_with(config: Option<std::sync::Arc<rustls::ServerConfig>>) -> Self {
+    async fn start_with(tls: Option<tls::ServerTls>) -> Self {
+        Self::start_limited(tls, tls::Limits::default(), Limits::default()).await
+    }
+
+    async fn start_limited(tls: Option<tls::ServerTls>, connections: tls::Limits, limits: Limits) -> Self {
         let bench = Bench::new().await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
-        let pages = http::Pages { services: bench.services.clone(), metrics: recorder.handle() };
+        let pages = http::Pages::new(bench.services.clone(), recorder.handle());
         let health = HealthReporter::new();
         set_serving(&health, true).await;
-        let routes = routes(&bench.services, pages, &health, 4 << 20).unwrap();
+        let routes = routes(&bench.services, pages, &health, &limits).unwrap();
         let auth = Auth::new(bench.services.store.clone(), bench.clock.clone());
         let stop = bench.services.stop.clone();
-        let serving = tokio::spawn(serve(routes, auth, tls::incoming(listener, config), stop));
+        let serving = tokio::spawn(serve(routes, auth, limits, tls::incoming(listener, tls, connections), stop));
         Self { bench, at, serving }
     }
 
     async fn token(&self, role: Role) -> String {
         let (store, clock) = (&self.bench.services.store, &self.bench.clock);
-        create_token(store, clock, role, id(&format!("a-{role}")), None).await.unwrap().secret
+        create_token(store, clock, role, id(&format!("a-{role}")), None, None).await.unwrap().secret
     }
 
     async fn channel(&self) -> Channel {

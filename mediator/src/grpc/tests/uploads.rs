@@ -16,7 +16,7 @@ async fn claimed(server: &mut Server) -> ClaimedStep {
 
 async fn agent(server: &Server) -> NodeServiceClient<Client> {
     let made =
-        create_token(&server.bench.services.store, &server.bench.clock, Role::Node, id("a-node"), Some(id("n1")));
+        create_token(&server.bench.services.store, &server.bench.clock, Role::Node, id("a-node"), Some(id("n1")), None);
     NodeServiceClient::with_interceptor(server.channel().await, Bearer(made.await.unwrap().secret))
 }
 

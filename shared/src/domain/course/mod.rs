@@ -107,6 +107,7 @@ fn follow(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq: Seq, pick: Option
 /// Goes on with a Run after any of its steps has changed: whether it is over, what the mediator does for it
 /// itself, and the owners' boundaries. Settling wins.
 pub(super) fn proceed(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId) {
+    fail_without_node(fleet, cx, id);
     settle::settle(fleet, cx, id);
     begin_own_steps(fleet, cx, id);
     for node in fleet.runs.get(id).map(|run| run.nodes()).unwrap_or_default() {
@@ -115,6 +116,18 @@ pub(super) fn proceed(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId) {
         }
     }
     settle::announce_ready(fleet, cx, id);
+}
+
+/// A step that is ready and whose role was never acquired could wait for ever: the way that led here went past the
+/// acquire, or its outcome was another.
+fn fail_without_node(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId) {
+    let Some(run) = fleet.runs.get(id).filter(|run| run.state == RunState::Running) else { return };
+    let stuck = run.ready().find(|step| step.kind.is_executed() && run.node_of_step(step.seq).is_none());
+    let Some((seq, uses)) = stuck.and_then(|step| Some((step.seq, run.spec(step.seq)?.uses.clone()?))) else { return };
+    let message = format!("role {} was not acquired on the way to this step", uses.role);
+    let state = StepState::Failed { reason: FailReason::Unavailable, message, at: cx.now };
+    // The one is enough: it ends the Run.
+    end_step(fleet, cx, id, seq, Ended { state, produced: Vec::new(), value: None, node: None });
 }
 
 /// Opens asks that are ready, and puts acquires that are ready in line.

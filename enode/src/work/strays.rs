@@ -1,0 +1,182 @@
+//! Processes that left their step's group: daemons, `setsid`, children of children.
+//!
+//! The agent adopts them (`PR_SET_CHILD_SUBREAPER`): a process whose parent ends becomes a child of the agent,
+//! whatever group, session or environment it has made for itself. So when the leader of a step has ended, what is
+//! left of the step is a child of the agent or stands below one, and killing children until there are none reaches
+//! all of it. A cgroup per step would say the same, at the price of moving each program into it: the kernel stops
+//! every fork of the machine for about ten milliseconds then (`docs/adr/`).
+//!
+//! Whose a stray is, its environment says (`$OUT` is given out once). One that has wiped it belongs to the only
+//! step under way; while there are several it counts as alive on all nodes, and goes with the last of them.
+//!
+//! Lock order: this module's lock is taken last and never held across an await. It is held while a program is
+//! started, so that nobody takes the new child for a stray.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, set_child_subreaper, waitpid};
+use shared::Duration;
+
+use super::group::{self, Stat};
+use crate::clock;
+
+static ADOPTS: AtomicBool = AtomicBool::new(false);
+/// Steps whose processes may exist. One process is one agent, so this is the agent's.
+static UNDER_WAY: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+
+#[derive(Debug)]
+struct Entry {
+    out: PathBuf,
+    /// The child that the step was started as, until it is reaped: it is waited for elsewhere.
+    leader: Option<Pid>,
+}
+
+/// Makes this process the parent of what its children leave behind. For a process that has no other children than
+/// its steps.
+///
+/// # Errors
+/// As the kernel says.
+pub fn adopt() -> io::Result<()> {
+    set_child_subreaper(Some(rustix::process::getpid()))?;
+    ADOPTS.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The strays of one step, from before its start until nothing of it is left.
+#[derive(Debug)]
+pub struct Strays {
+    out: PathBuf,
+}
+
+impl Strays {
+    /// Of the step with this `$OUT`.
+    #[must_use]
+    pub fn of(out: &Path) -> Self {
+        lock().push(Entry { out: out.to_owned(), leader: None });
+        Self { out: out.to_owned() }
+    }
+
+    /// Starts the step's program. Nobody looks for strays meanwhile.
+    ///
+    /// # Errors
+    /// As `start` says.
+    pub fn start<T, E>(&self, start: impl FnOnce() -> Result<(T, Pid), E>) -> Result<T, E> {
+        let mut entries = lock();
+        let (started, leader) = start()?;
+        if let Some(entry) = entries.iter_mut().find(|entry| entry.out == self.out) {
+            entry.leader = Some(leader);
+        }
+        Ok(started)
+    }
+
+    /// The program was waited for: its number may belong to a stray from now on.
+    pub fn reaped(&self) {
+        if let Some(entry) = lock().iter_mut().find(|entry| entry.out == self.out) {
+            entry.leader = None;
+        }
+    }
+
+    /// Kills them until there are none. False: there still is one after this long.
+    pub async fn gone(&self, within: Duration) -> bool {
+        let end = clock::boot_time().plus(within);
+        let mut pause = std::time::Duration::from_millis(1);
+        while kill(&self.out) {
+            if clock::boot_time() >= end {
+                return false;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(std::time::Duration::from_millis(50));
+        }
+        true
+    }
+}
+
+impl Drop for Strays {
+    fn drop(&mut self) {
+        let mut entries = lock();
+        entries.retain(|entry| entry.out != self.out);
+        if entries.is_empty() {
+            // Of two that ended in the same moment neither could say whose these were.
+            kill_all(&entries, |_| true);
+        }
+    }
+}
+
+/// Kills the strays of a step, as far as they can be seen now. True: look again.
+#[must_use]
+pub fn kill(out: &Path) -> bool {
+    let entries = lock();
+    let only = entries.iter().all(|entry| entry.out == out);
+    kill_all(&entries, |pid| only || group::has_out(pid, out))
+}
+
+/// Whether there are strays of which nobody can say whose they are.
+#[must_use]
+pub fn unclaimed() -> bool {
+    let entries = lock();
+    strays(&entries).iter().any(|(pid, stat)| {
+        stat.executes() && !entries.iter().any(|entry| group::has_out(&pid.as_raw_pid().to_string(), &entry.out))
+    })
+}
+
+fn lock() -> MutexGuard<'static, Vec<Entry>> {
+    UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn kill_all(entries: &[Entry], is_ours: impl Fn(&str) -> bool) -> bool {
+    let mut again = false;
+    for (pid, stat) in strays(entries) {
+        if !stat.executes() {
+            // Ours to wait for. That another one ended at the same moment is why one look is not enough.
+            again |= waitpid(Some(pid), WaitOptions::NOHANG).is_ok_and(|it| it.is_some());
+            continue;
+        }
+        if !is_ours(&pid.as_raw_pid().to_string()) {
+            continue;
+        }
+        again = true;
+        // With its whole group where it leads one: fewer looks, and less time to fork.
+        let killed = if stat.group == pid.as_raw_pid() {
+            kill_process_group(pid, Signal::KILL)
+        } else {
+            kill_process(pid, Signal::KILL)
+        };
+        match killed {
+            Ok(()) => tracing::warn!(pid = pid.as_raw_pid(), "killed a process that had left its step's group"),
+            Err(rustix::io::Errno::SRCH) => {}
+            Err(e) => tracing::warn!(pid = pid.as_raw_pid(), error = %e, "cannot kill what left its step's group"),
+        }
+    }
+    again
+}
+
+/// Children of this process that no step was started as.
+fn strays(entries: &[Entry]) -> Vec<(Pid, Stat)> {
+    if !ADOPTS.load(Ordering::Relaxed) {
+        return Vec::new();
+    }
+    let known = |pid: &Pid| entries.iter().any(|entry| entry.leader == Some(*pid));
+    let children = children().into_iter().filter_map(Pid::from_raw).filter(|pid| !known(pid));
+    children.filter_map(|pid| Some((pid, group::stat(&pid.as_raw_pid().to_string())?))).collect()
+}
+
+/// Every child of every thread of this process.
+fn children() -> Vec<i32> {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return Vec::new() };
+    let mut found = Vec::new();
+    for thread in threads.flatten() {
+        match fs::read_to_string(thread.path().join("children")) {
+            Ok(pids) => found.extend(pids.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
+            // A kernel without this file; or a thread that has just ended, and then the long way is as right.
+            Err(_) => return group::children_of(rustix::process::getpid()),
+        }
+    }
+    found
+}
