@@ -19,7 +19,9 @@ impl World {
         if self.agents[at].is_retired || !self.agents[at].up || self.agents[at].frozen.is_some() {
             return;
         }
-        match self.rng.below(8) {
+        // Whose luck is bad in one thing only meets it more often.
+        let what = if luck.flip == 1_000 && self.rng.chance(500) { 4 } else { self.rng.below(8) };
+        match what {
             0 if self.rng.chance(luck.kill) => self.kill(at),
             1 if self.rng.chance(luck.suspend) => {
                 self.count("machines suspended");

@@ -67,6 +67,12 @@ impl Plan {
             break_stream: rate(500, 400),
             bad_end: rate(600, 150),
         };
+        // One in ten is about owners who take their nodes back, and steps that end badly meanwhile.
+        let luck = if seed % 10 == 9 {
+            Luck { flip: 1_000, bad_end: 400, kill: 0, suspend: 0, part: 0, stop: 0, ..luck }
+        } else {
+            luck
+        };
         Self {
             nodes: usize::try_from(nodes).unwrap(),
             runs: usize::try_from(runs).unwrap(),
