@@ -16,14 +16,8 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-const PAGES: [&str; 6] = [
-    "README.md",
-    "docs/contract.md",
-    "docs/drain.md",
-    "docs/operating.md",
-    "docs/performance.md",
-    "docs/testing.md",
-];
+const PAGES: [&str; 6] =
+    ["README.md", "docs/contract.md", "docs/drain.md", "docs/operating.md", "docs/performance.md", "docs/testing.md"];
 
 /// Every `mediator …` and `enode …` that a page shows as code: program, subcommand, long flags.
 fn commands() -> BTreeSet<(String, String, String)> {
