@@ -55,7 +55,7 @@ fn every_command_and_flag_that_a_page_shows_exists() {
     assert!(commands.len() > 20, "the pages show more than {commands:?}");
     for (program, sub, flag) in commands {
         let mut text = help(&program, &[&sub]);
-        for nested in ["create", "init", "show", "lint", "example"] {
+        for nested in ["create", "list", "revoke", "init", "issue", "show", "lint", "example"] {
             if text.contains(&format!("\n  {nested} ")) {
                 text.push_str(&help(&program, &[&sub, nested]));
             }
