@@ -13,7 +13,7 @@ on_both_engines! {
             (on_builder("a", "  - {id: s, uses: builder, run: ['true'], colour: red}\n"), "colour"),
             (on_builder("b", "  - {id: s, uses: builder, needs: [t], run: ['true']}\n  - {id: t, uses: builder, needs: [s], run: ['true']}\n"), "needs"),
             (on_builder("c", "  - {id: s, uses: tester, run: ['true']}\n"), "tester"),
-            (on_builder("d", "  - {id: s, uses: builder, run: ['true'], loop: {back_to: s, max: 2}}\n"), "not supported yet"),
+            (on_builder("d", "  - {id: s, uses: builder, run: ['true'], loop: {back_to: t, max: 2}}\n"), "no step t"),
             (on_builder("e", "  - {id: s, uses: builder, run: [echo, '$NOPE']}\n"), "NOPE"),
             (big, "1048576 bytes"),
         ];
