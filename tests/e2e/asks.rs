@@ -141,6 +141,23 @@ on_both_engines! {
         assert_eq!(mediator.cli(&["logs", "asks", "ship"]).ok().stdout, "made\n{\"go\":\"yes\"}");
     }
 
+    fn a_run_that_begins_with_a_question_asks_as_soon_as_it_is_promoted(engine: Engine) {
+        let mut mediator = Mediator::start(engine);
+        let _agent = Agent::start(&mediator, "n1");
+        let gate = Gate::new();
+        mediator.submit(&crate::gate::waiting(&gate, "first"));
+        mediator.wait_step("first", "hold", "CLAIMED");
+        mediator.submit(&on_builder("asks", "  - {id: ok, ask: {question: go on?}}\n  - {id: do, uses: builder, run: ['true']}\n"));
+        assert_eq!(mediator.state("asks"), "QUEUED");
+        // Another life of the mediator knows of the queue only what it needs.
+        mediator.kill();
+        mediator.restart();
+        gate.open("first");
+        mediator.wait_step("asks", "ok", "ASKED");
+        mediator.cli(&["answer", "asks", "--json", "true"]).ok();
+        mediator.wait_state("asks", "SUCCEEDED");
+    }
+
     fn two_questions_at_once_are_told_apart(engine: Engine) {
         let mediator = Mediator::start(engine);
         let _agent = Agent::start(&mediator, "n1");

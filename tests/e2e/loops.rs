@@ -45,7 +45,8 @@ on_both_engines! {
              - {id: use, uses: extra, run: [sh, -c, 'echo round $ROUND; test $ROUND = 1'], loop: {back_to: more, max: 3, until: {exit_code: 0}}}\n"));
         let page = mediator.wait_state("loops", "SUCCEEDED");
         assert_eq!((step_of(&page, "use")["attempt"].as_u64(), step_of(&page, "more")["round"].as_u64()), (Some(2), Some(1)));
-        assert!(mediator.sql("SELECT count(*) FROM events WHERE kind = 'lease_granted' AND node_id = 'n2'").trim() != "1");
+        let granted = "SELECT count(*) FROM events WHERE kind = 'lease.granted' AND node_id = 'n2'";
+        assert_eq!(mediator.sql(granted).trim(), "2", "once for each pass");
         assert_eq!(mediator.leases().len(), 0);
     }
 

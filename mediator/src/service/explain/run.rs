@@ -35,7 +35,7 @@ pub fn explain_run(fleet: &Fleet, run: &Run, settings: &Settings, now: Timestamp
         _ => Vec::new(),
     };
     let kept = kept::from(fleet, run, now).filter(|_| queued && !too_wide);
-    if let Some(kept) = &kept {
+    if kept.is_some() {
         // Whatever ends the reservation lets go of its nodes.
         wakes.extend(kept::WAKES.into_iter().filter(|wake| !wakes.contains(wake)).collect::<Vec<_>>());
     }
