@@ -45,6 +45,8 @@ on_both_engines! {
         mediator.submit(&acquiring("wants", "", ""));
         let step = mediator.wait_step("wants", "more", "WAITING");
         assert!(step["deadline_at"].is_null(), "{step}");
+        let page = mediator.cli(&["show", "wants"]).ok().stdout;
+        assert!(page.contains("step more waits for role extra: a node with capability test"), "{page}");
         let why = mediator.cli(&["explain", "wants"]).ok().stdout;
         assert!(why.contains("step more waits") && why.contains("role extra") && why.contains("run holds on n2"), "{why}");
         gate.open("holds");

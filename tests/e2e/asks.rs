@@ -45,13 +45,18 @@ on_both_engines! {
         let asks = open(&mediator);
         assert_eq!((asks[0]["question"].as_str(), asks[0]["may_answer"].as_bool()), (Some("Ship what was made?"), Some(false)));
         assert!(!serde_json::to_string(&asks).unwrap().contains("ann"), "nobody's name is in there: {asks:?}");
+        assert!(asks[0]["asked_at"].is_string() && asks[0]["form"]["properties"]["go"].is_object(), "{asks:?}");
+        let page = mediator.cli(&["show", "asks"]).ok().stdout;
+        assert!(page.contains("step ok asks: Ship what was made?") && page.contains("mediator answer asks --step ok"), "{page}");
+        let why = mediator.cli(&["explain", "asks"]).ok().stdout;
+        assert!(why.contains("step ok has asked a person") && !why.contains("ann"), "{why}");
         let list = cli_as(&mediator, &ann, &["asks"]).ok();
         assert!(list.stdout.contains("Ship what was made?"), "{list:?}");
         assert!(list.stderr.contains("mediator answer asks --step ok go=yes|no note=STRING"), "{list:?}");
 
         // What does not do is refused, says why, and the question stays open.
         for (token, args, says) in [
-            (&bob, &["go=yes"][..], "may not answer"),
+            (&bob, &["go=yes"][..], "you are not among them"),
             (&ann, &["go=perhaps"], "/go: \"perhaps\" is not one of"),
             (&ann, &["note=x"], "\"go\" is a required property"),
             (&ann, &["go=yes", "extra=1"], "extra"),

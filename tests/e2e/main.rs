@@ -20,6 +20,7 @@ mod planned_stop;
 mod races;
 mod ready;
 mod reasons;
+mod reservation;
 mod restart;
 mod scale;
 mod several;
