@@ -95,6 +95,15 @@ impl Harness {
         self.command.iter().flat_map(Group::placeholders)
     }
 
+    /// What is started.
+    #[must_use]
+    pub fn program(&self) -> Option<&str> {
+        match self.command.first()?.arguments.first()?.first()? {
+            Piece::Text(program) => Some(program),
+            Piece::Fill(_) => None,
+        }
+    }
+
     /// As `config show` prints it.
     #[must_use]
     pub const fn shown(&self) -> &serde_json::Value {

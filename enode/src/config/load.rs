@@ -66,6 +66,11 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
     let mut capabilities = l.take("capability", fields::capabilities).unwrap_or_default();
     let harnesses = l.take("harness", harness::harnesses).unwrap_or_default();
     harness::advertise(&harnesses, &mut capabilities);
+    for (name, program) in harnesses.iter().filter_map(|(name, it)| Some((name, it.program()?))) {
+        if !detect::is_there(program) {
+            l.warnings.push(format!("harness {name}: {program} is not on this machine; its steps will not start"));
+        }
+    }
     if capabilities.is_empty() {
         l.warnings.push("no [[capability]] is configured, so no Run can be matched to this machine".to_owned());
     }

@@ -169,4 +169,11 @@ fn each_harness_is_advertised_by_itself() {
     });
     assert_eq!(shown, wanted);
     assert!(from.contains("yard.toml"), "{from}");
+    assert!(
+        config.warnings.iter().any(|it| it.contains("harness a: p is not on this machine")),
+        "{:?}",
+        config.warnings
+    );
+    let there = harnesses("[harness.a]\ncommand = [\"sh\"]\n[harness.b]\ncommand = [\"/bin/sh\"]\n").unwrap();
+    assert!(!there.warnings.iter().any(|it| it.contains("harness")), "{:?}", there.warnings);
 }

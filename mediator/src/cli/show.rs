@@ -70,7 +70,7 @@ fn page(io: &mut Io, detail: &RunDetail) -> Outcome<()> {
     Ok(())
 }
 
-/// "step ok asks, 5m left: Ship it?", and how to answer.
+/// "step ok asks, 5m left: Ship it?", and what to do about it.
 fn waits(run: &RunView, step: &StepView, what: &str, now: i64) -> String {
     let left = step.deadline_at.map(|end| format!(", {} left", length(between(now, end)))).unwrap_or_default();
     let what = super::output::clean_lines(what);
@@ -78,7 +78,7 @@ fn waits(run: &RunView, step: &StepView, what: &str, now: i64) -> String {
     if step.state == "ASKED" {
         format!("\nstep {id} asks{left}: {what}\n  mediator answer {} --step {id} …", clean(&run.run_id))
     } else {
-        format!("\nstep {id} waits{left} for {what}\n  Who holds it: mediator explain {}", clean(&run.run_id))
+        format!("\nstep {id} waits for {what}{left}\n  Who holds it: mediator explain {}", clean(&run.run_id))
     }
 }
 

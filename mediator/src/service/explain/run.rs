@@ -20,18 +20,16 @@ use super::{
 /// Explains one Run against the fleet of the same snapshot.
 #[must_use]
 pub fn explain_run(fleet: &Fleet, run: &Run, settings: &Settings, now: Timestamp) -> Explanation {
-    // What is free now says nothing about a Run that has ended.
-    let ended = matches!(run.state, RunState::Succeeded(_) | RunState::Failed(_));
     let waiting = waiting::acquires(run);
-    let requires = run.contract.requires.iter().cloned().chain(waiting.iter().map(|it| it.require.clone()));
-    let requires: Vec<Require> = requires.filter(|_| !ended).collect();
-    let roles: Vec<RoleExplanation> = requires.iter().map(|it| role(fleet, it, now)).collect();
     let queued = run.state == RunState::Queued;
+    // Of interest is what it still has to get.
+    let requires = run.contract.requires.iter().filter(|_| queued).chain(waiting.iter().map(|it| &it.require));
+    let roles: Vec<RoleExplanation> = requires.map(|it| role(fleet, it, now)).collect();
     let place = (queued || !waiting.is_empty()).then(|| place(fleet, &run.id)).flatten();
     let too_wide = settings.max_per_run != 0 && run.contract.width() > settings.max_per_run;
     let mut wakes = match &run.state {
         RunState::Queued if !too_wide => wakes(fleet, &roles),
-        RunState::Running => wakes(fleet, &roles[run.contract.requires.len()..]),
+        RunState::Running => wakes(fleet, &roles),
         _ => Vec::new(),
     };
     let kept = kept::from(fleet, run, now).filter(|_| queued && !too_wide);

@@ -229,7 +229,7 @@ fn a_waiting_acquire_says_for_what_and_who_holds_it() {
         "run busy holds its nodes and step more waits for role extra for 1m5s: 1 of 1 matching node is leased \
          (run a on n2); it gives up in 8m55s"
     );
-    assert_eq!(got.roles.len(), 2);
+    assert_eq!(got.roles.len(), 1, "what it has is not in question");
     assert_eq!((got.place, got.wakes[0]), (Some(1), Wake::RunSettled));
 }
 
