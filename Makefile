@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PG_BIN := $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin)))
 
-.PHONY: help demo test check bench fmt postgres faketime nextest mutants units
+.PHONY: help demo test soak check bench fmt postgres faketime nextest mutants units
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,8 +23,11 @@ bench: ## real Runs per second beside bare process starts (release build)
 	cargo build --locked --release --workspace --bins
 	cargo run --locked --release --quiet -p tests --bin bench
 
-mutants: postgres faketime nextest ## break each guard once and see its tests fail
-	cargo run --locked --quiet -p tests --bin with-postgres -- tests/mutants/run
+soak: nextest ## the long simulation: 20,000 seeds, and more states of the model
+	SIM_SEEDS=$${SIM_SEEDS:-20000} MODEL_STATES=$${MODEL_STATES:-200000} cargo nextest run --locked -p shared --test sim --test model
+
+mutants: ## take out one guard at a time and see the simulation notice; prints a table
+	tests/mutants/run
 
 units: ## start the systemd units of deploy/ under a real systemd, in namespaces; needs root
 	@if [ ! -x /lib/systemd/systemd ] || [ ! -x /usr/bin/dbus-daemon ]; then \

@@ -16,7 +16,8 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-const PAGES: [&str; 5] = ["README.md", "docs/contract.md", "docs/drain.md", "docs/operating.md", "docs/performance.md"];
+const PAGES: [&str; 6] =
+    ["README.md", "docs/contract.md", "docs/drain.md", "docs/operating.md", "docs/performance.md", "docs/testing.md"];
 
 /// Every `mediator …` and `enode …` that a page shows as code: program, subcommand, long flags.
 fn commands() -> BTreeSet<(String, String, String)> {
@@ -54,7 +55,7 @@ fn every_command_and_flag_that_a_page_shows_exists() {
     assert!(commands.len() > 20, "the pages show more than {commands:?}");
     for (program, sub, flag) in commands {
         let mut text = help(&program, &[&sub]);
-        for nested in ["create", "init", "show", "lint", "example"] {
+        for nested in ["create", "list", "revoke", "init", "issue", "show", "lint", "example"] {
             if text.contains(&format!("\n  {nested} ")) {
                 text.push_str(&help(&program, &[&sub, nested]));
             }

@@ -66,7 +66,7 @@ pub async fn serve(config: Config, new_database: bool) -> anyhow::Result<()> {
     let cannot_listen = || format!("cannot listen on {}; choose another address with --listen", config.listen);
     let socket = bind(config.listen).with_context(cannot_listen)?;
     let _state = state::claim(&config.state_dir)?;
-    state::check_database(&config.state_dir, &config.database, new_database).await?;
+    state::check_database(&config, new_database).await?;
     let store = Store::open(&config.database, clock.clone())
         .await
         .with_context(|| format!("cannot open the database {}", redact(&config.database)))?;

@@ -75,7 +75,7 @@ pub enum Error {
     TooLarge(String),
     /// The caller has too much under way at once, or does what only one may at a time.
     #[error("{0}")]
-    Busy(String),
+    Overuse(String),
     /// The caller did not read, or send, for too long.
     #[error("{0}")]
     TooSlow(String),
@@ -183,7 +183,7 @@ impl Error {
             Self::WrongNode { .. } => Kind::ForeignNode,
             Self::NotFound(_) => Kind::NotFound,
             Self::TooLarge(_) => Kind::TooLarge,
-            Self::Busy(_) => Kind::Busy,
+            Self::Overuse(_) => Kind::Busy,
             Self::TooSlow(_) => Kind::TooSlow,
             Self::Checksum(_) => Kind::Checksum,
             Self::Store(error) => match error.kind() {

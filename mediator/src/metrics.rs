@@ -20,14 +20,14 @@ pub const NODES: &str = "mediator_nodes";
 pub const REFUSALS: &str = "mediator_refusals_total";
 /// Counter: adverts.
 pub const ADVERTS: &str = "mediator_adverts_total";
-/// Counter, label `what`: notices of other mediators of the same database, and gaps in them.
-pub const NOTICES: &str = "mediator_notices_total";
 /// Counter, label `why`: connections that were closed because of a limit.
 pub const CONNECTIONS_REFUSED: &str = "mediator_connections_refused_total";
 /// Gauge: 1 when the TLS files on disk are in force, 0 when they have changed and cannot be used.
 pub const TLS_OK: &str = "mediator_tls_files_ok";
 /// Gauge, seconds since 1970: when the server's certificate in force runs out.
 pub const TLS_EXPIRES: &str = "mediator_tls_certificate_expires_seconds";
+/// Counter, label `what`: notices of other mediators of the same database, and gaps in them.
+pub const NOTICES: &str = "mediator_notices_total";
 /// Histogram: requests in one commit of the fleet writer.
 pub const GROUP_SIZE: &str = "mediator_writer_group_size";
 /// Histogram, seconds: one commit group of the fleet writer, from lock to commit.
@@ -61,7 +61,6 @@ fn describe() {
     describe_gauge!(NODES, "Nodes by state: free, busy, draining, expired.");
     describe_counter!(REFUSALS, "Failures told to peers, by reason.");
     describe_counter!(ADVERTS, "Adverts that came in.");
-    describe_counter!(NOTICES, "Notices of other mediators: heard, and gap where the line was cut.");
     describe_counter!(
         CONNECTIONS_REFUSED,
         "Connections closed by a limit: all and peer (too many), handshake, header, idle and stalled (too slow)."
@@ -71,6 +70,7 @@ fn describe() {
         "1: the TLS files are in force. 0: they have changed and cannot be used; the old ones are."
     );
     describe_gauge!(TLS_EXPIRES, "When the server's certificate in force runs out, in seconds since 1970.");
+    describe_counter!(NOTICES, "Notices of other mediators: heard, and gap where the line was cut.");
     describe_histogram!(GROUP_SIZE, "Requests in one commit of the fleet writer.");
     describe_histogram!(GROUP_SECONDS, metrics::Unit::Seconds, "One commit group of the fleet writer.");
     for wake in Wake::ALL {

@@ -14,7 +14,11 @@ use std::{
 
 use anyhow::{Context, bail};
 
-use crate::{clock, config::redact, store::Store};
+use crate::{
+    clock,
+    config::{Config, redact},
+    store::Store,
+};
 
 /// Held while this process is the mediator of a state directory.
 #[derive(Debug)]
@@ -40,6 +44,40 @@ pub fn claim(state_dir: &Path) -> anyhow::Result<Claimed> {
         ),
         Err(TryLockError::Error(error)) => Err(error).with_context(failed),
     }
+}
+
+/// Refuses to go on with an empty database where there was one before.
+///
+/// A fresh database under an old state directory is a mistake far more often than a wish: a disk that is not
+/// mounted, a wrong URL, a backup that was not restored. Every Run, lease and token would be gone, silently.
+///
+/// # Errors
+/// There is no database and the state directory has what a mediator leaves there; or the database cannot be
+/// looked at.
+pub async fn check_database(config: &Config, start_anew: bool) -> anyhow::Result<()> {
+    missed(&config.state_dir, &config.records_dir, &config.database, start_anew).await
+}
+
+async fn missed(state_dir: &Path, records_dir: &Path, url: &str, start_anew: bool) -> anyhow::Result<()> {
+    let Some(witness) = witness(state_dir, records_dir) else { return Ok(()) };
+    let database = redact(url);
+    if start_anew || Store::is_there(url).await.with_context(|| format!("cannot open the database {database}"))? {
+        return Ok(());
+    }
+    bail!(
+        "{} is there, so there was a database, but {database} is empty or gone. Put the database back (mount its disk, \
+         correct --database, restore a backup), or start anew with --new-database: Runs, nodes and tokens begin empty \
+         then, and the Records stay where they are",
+        witness.display()
+    )
+}
+
+/// What a mediator that has served leaves on disk.
+fn witness(state_dir: &Path, records_dir: &Path) -> Option<PathBuf> {
+    let records = records_dir.join("records");
+    let has_records = std::fs::read_dir(&records).is_ok_and(|mut entries| entries.next().is_some());
+    let token = state_dir.join("admin.token");
+    has_records.then_some(records).or_else(|| token.exists().then_some(token))
 }
 
 /// The name of the mediator of this state directory among those that share a directory of Records. Drawn once.
@@ -121,36 +159,6 @@ fn once(path: &Path, text: &str) -> io::Result<String> {
     Ok(std::fs::read_to_string(path)?.trim().to_owned())
 }
 
-/// Refuses to go on with an empty database where there was one before.
-///
-/// A fresh database under an old state directory is a mistake far more often than a wish: a disk that is not
-/// mounted, a wrong URL, a backup that was not restored. Every Run, lease and token would be gone, silently.
-///
-/// # Errors
-/// There is no database and the state directory has what a mediator leaves there; or the database cannot be
-/// looked at.
-pub async fn check_database(state_dir: &Path, url: &str, start_anew: bool) -> anyhow::Result<()> {
-    let Some(witness) = witness(state_dir) else { return Ok(()) };
-    let database = redact(url);
-    if start_anew || Store::is_there(url).await.with_context(|| format!("cannot open the database {database}"))? {
-        return Ok(());
-    }
-    bail!(
-        "{} is there, so this state directory had a database, but {database} is empty or gone. Put the database back \
-         (mount its disk, correct --database, restore a backup), or start anew with --new-database: Runs, nodes and \
-         tokens begin empty then, and the Records stay where they are",
-        witness.display()
-    )
-}
-
-/// What a mediator that has served leaves in its state directory.
-fn witness(state_dir: &Path) -> Option<PathBuf> {
-    let records = state_dir.join("records");
-    let has_records = std::fs::read_dir(&records).is_ok_and(|mut entries| entries.next().is_some());
-    let token = state_dir.join("admin.token");
-    has_records.then_some(records).or_else(|| token.exists().then_some(token))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,25 +167,25 @@ mod tests {
     async fn a_database_that_is_gone_is_missed() {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", dir.path().join("mediator.db").display());
-        check_database(dir.path(), &url, false).await.unwrap();
+        missed(dir.path(), dir.path(), &url, false).await.unwrap();
         assert!(!dir.path().join("mediator.db").exists(), "looking makes nothing");
         for witness in ["admin.token", "records/r1"] {
             std::fs::create_dir_all(dir.path().join("records")).unwrap();
-            check_database(dir.path(), &url, false).await.unwrap();
+            missed(dir.path(), dir.path(), &url, false).await.unwrap();
             std::fs::write(dir.path().join(witness), "x").unwrap();
             for left in [None, Some("")] {
                 // A file without anything in it is what a crash before the first start leaves.
                 left.map(|text| std::fs::write(dir.path().join("mediator.db"), text).unwrap());
-                let error = check_database(dir.path(), &url, false).await.unwrap_err().to_string();
+                let error = missed(dir.path(), dir.path(), &url, false).await.unwrap_err().to_string();
                 assert!(error.contains("--new-database") && error.contains("restore"), "{error}");
-                check_database(dir.path(), &url, true).await.unwrap();
+                missed(dir.path(), dir.path(), &url, true).await.unwrap();
             }
             std::fs::remove_file(dir.path().join("mediator.db")).unwrap();
             std::fs::remove_file(dir.path().join(witness)).unwrap();
         }
         std::fs::write(dir.path().join("admin.token"), "x").unwrap();
         let store = Store::open(&url, crate::clock::Clock::system()).await.unwrap();
-        check_database(dir.path(), &url, false).await.unwrap();
+        missed(dir.path(), dir.path(), &url, false).await.unwrap();
         drop(store);
     }
 

@@ -37,6 +37,21 @@ on_both_engines! {
         assert_eq!(mediator.get_as("/healthz", "").0, 200);
     }
 
+    fn what_is_revoked_is_refused_by_a_mediator_that_serves(engine: Engine) {
+        let mediator = Mediator::start(engine);
+        let token = mediator.token("observer", "watcher");
+        assert_eq!(mediator.get_as("/v1/nodes", &token).0, 200);
+        let listed = mediator.json(&["token", "list"]);
+        let row = listed.as_array().unwrap().iter().find(|row| row["principal"] == "watcher").unwrap().clone();
+        mediator.cli(&["token", "revoke", row["id"].as_str().unwrap()]).ok();
+        wait_until("the token is refused", || mediator.get_as("/v1/nodes", &token).0 == 401);
+        let (_, body) = mediator.get_as("/v1/nodes", &token);
+        assert!(body.contains("was revoked at"), "{body}");
+        let short = ["token", "create", "--role", "observer", "--principal", "watcher", "--expires", "1s"];
+        let short = mediator.cli(&short).ok().stdout.trim().to_owned();
+        wait_until("the token has run out", || mediator.get_as("/v1/nodes", &short).1.contains("expired at"));
+    }
+
     // A34: a forged advert for somebody else's node is refused.
     fn a34_an_advert_for_anothers_node_is_refused(engine: Engine) {
         let mediator = Mediator::start(engine);
@@ -90,4 +105,97 @@ fn a_small_fleet_over_tls() {
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.stderr.contains("--ca"), "{ran:?}");
     drop(agent);
+}
+
+/// An authority with a server's certificate, and what `pki issue` made of it.
+struct Pki {
+    home: tempfile::TempDir,
+}
+
+impl Pki {
+    fn new() -> Self {
+        let pki = Self { home: tempfile::tempdir().unwrap() };
+        pki.command(&["pki", "init", "--out", &pki.dir(), "--host", "localhost"]);
+        pki
+    }
+
+    fn dir(&self) -> String {
+        self.file("")
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.home.path().join("pki").join(name).to_str().unwrap().to_owned()
+    }
+
+    fn command(&self, args: &[&str]) {
+        let mut command = Command::new(tests::mediator::binary("mediator"));
+        run(command.args(args).env_clear().env("HOME", self.home.path())).ok();
+    }
+
+    fn issue(&self, role: &str, principal: &str) {
+        self.command(&["pki", "issue", "--dir", &self.dir(), "--role", role, "--principal", principal]);
+    }
+}
+
+#[test]
+fn a_small_fleet_with_certificates_and_no_token() {
+    let pki = Pki::new();
+    pki.issue("admin", "boss");
+    pki.issue("node", "yard");
+    let ca = pki.file("ca.crt");
+    let mediator = Mediator::start_with(
+        Engine::Sqlite,
+        &[
+            ("MEDIATOR_TLS__CERT", &pki.file("server.crt")),
+            ("MEDIATOR_TLS__KEY", &pki.file("server.key")),
+            ("MEDIATOR_TLS__CLIENT_CA", &ca),
+            ("MEDIATOR_TLS__CLIENT_AUTH", "required"),
+            ("MEDIATOR_CA", &ca),
+            ("MEDIATOR_CLIENT_CERT", &pki.file("boss.crt")),
+            ("MEDIATOR_CLIENT_KEY", &pki.file("boss.key")),
+        ],
+    );
+    let extra = format!(
+        "ca_file = \"{ca}\"\ncert_file = \"{}\"\nkey_file = \"{}\"\n",
+        pki.file("yard.crt"),
+        pki.file("yard.key")
+    );
+    let mut agent = Agent::prepare(&mediator, &AgentOptions { extra: &extra, ..AgentOptions::builder("n1") });
+    // Its certificate is all it has: the token that the test support writes beside it is taken away.
+    let config = agent.home.path().join("n1.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let without: Vec<&str> = text.lines().filter(|line| !line.starts_with("token_file")).collect();
+    std::fs::write(&config, without.join("\n")).unwrap();
+    agent.restart();
+    mediator.wait_node("n1", "is listed", |_| true);
+    mediator.submit(&quick("certified"));
+    mediator.wait_state("certified", "SUCCEEDED");
+    // Nobody gets in without one, whatever token there is.
+    let ran = run(Command::new(tests::mediator::binary("mediator"))
+        .args(["--mediator", &mediator.url(), "--ca", &ca, "nodes"])
+        .env_clear()
+        .env("HOME", pki.home.path())
+        .env("MEDIATOR_STATE_DIR", mediator.home.path()));
+    assert_ne!(ran.code, 0, "{ran:?}");
+    // A revoked agent is told so and is heard no more.
+    mediator.cli(&["pki", "revoke", &pki.file("yard.crt")]).ok();
+    wait_until("the agent is told", || agent.log().contains("revoked"));
+    wait_until("its node is lost", || mediator.json(&["status"])["nodes"]["live"] == 0);
+}
+
+#[test]
+fn new_certificates_are_taken_without_a_restart() {
+    let (pki, other) = (Pki::new(), Pki::new());
+    let mediator = Mediator::start_tls(&pki.file("server.crt"), &pki.file("server.key"), &pki.file("ca.crt"));
+    let trusts = |ca: &str| mediator.cli(&["--ca", ca, "nodes"]).code == 0;
+    assert!(!trusts(&other.file("ca.crt")));
+    // Broken files change nothing, and are told of.
+    std::fs::write(pki.file("server.crt"), "nonsense").unwrap();
+    wait_until("the log tells of it", || mediator.log().contains("the old ones stay in force"));
+    assert!(trusts(&pki.file("ca.crt")));
+    for name in ["server.key", "server.crt"] {
+        std::fs::copy(other.file(name), pki.file(name)).unwrap();
+    }
+    wait_until("the new certificate is shown", || trusts(&other.file("ca.crt")));
+    assert!(!trusts(&pki.file("ca.crt")));
 }

@@ -36,7 +36,10 @@ fn a_full_disk_under_out_is_the_steps_own_failure_and_the_agent_goes_on() {
     let mediator = Mediator::start(Engine::Sqlite);
     let ballast = disk.0.path().join("ballast");
     std::fs::write(&ballast, vec![1; 1 << 20]).unwrap();
-    let options = AgentOptions { state_dir: Some(disk.0.path().join("state")), ..AgentOptions::builder("n1") };
+    // It is smaller than what a node keeps free.
+    let extra = "[disk]\nmin_free = \"0\"\n";
+    let state_dir = Some(disk.0.path().join("state"));
+    let options = AgentOptions { state_dir, extra, ..AgentOptions::builder("n1") };
     let mut agent = Agent::start_with(&mediator, &options);
     mediator.wait_node("n1", "is listed", |_| true);
     let gate = Gate::new();
@@ -144,4 +147,31 @@ fn a_database_locked_by_another_process_is_waited_for_and_then_said() {
     drop(lock);
     wait_for("it is taken once the lock is gone", || (try_submit(&mediator, "late").code == 0).then_some(()));
     mediator.wait_state("late", "SUCCEEDED");
+}
+
+/// A full disk under a folder: filled to the last byte, and emptied again.
+fn fill(disk: &SmallDisk) -> std::path::PathBuf {
+    let ballast = disk.0.path().join("ballast");
+    let mut file = std::fs::File::create(&ballast).unwrap();
+    while std::io::Write::write_all(&mut file, &[1; 4_096]).is_ok() {}
+    ballast
+}
+
+#[test]
+fn a_full_state_disk_or_database_disk_shows_at_readyz() {
+    let (Some(state), Some(database)) = (SmallDisk::mount(), SmallDisk::mount()) else { return };
+    let url = format!("sqlite:{}", database.0.path().join("mediator.db").display());
+    let extra = [("MEDIATOR_STATE_DIR", state.0.path().to_str().unwrap()), ("MEDIATOR_DATABASE", &*url)];
+    let mediator = Mediator::start_with(Engine::Sqlite, &extra);
+    for (disk, says) in [(&state, "the state directory cannot be written"), (&database, "the store cannot be written")]
+    {
+        let ballast = fill(disk);
+        wait_until("readyz tells", || {
+            let (status, body) = mediator.get_as("/readyz", "");
+            status == 503 && body.contains(says) && body.contains("space")
+        });
+        assert_eq!(mediator.get_as("/healthz", "").0, 200, "it is alive all the same");
+        std::fs::remove_file(ballast).unwrap();
+        wait_until("it is ready again", || mediator.get_as("/readyz", "").0 == 200);
+    }
 }

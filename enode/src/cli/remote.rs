@@ -62,13 +62,17 @@ pub(super) struct Remote {
 
 impl Remote {
     pub(super) fn new(config: &Config) -> anyhow::Result<Self> {
+        let identity = match &config.certificate {
+            None => None,
+            Some((cert, key)) => Some(Identity::from_pem(std::fs::read(cert)?, std::fs::read(key)?)),
+        };
         let channel = |url: &String| {
             let mut endpoint = Endpoint::from_shared(url.clone())?.connect_timeout(PATIENCE).timeout(PATIENCE);
             if let Some(ca_file) = &config.ca_file {
                 let authority = Certificate::from_pem(std::fs::read(ca_file)?);
                 let mut tls = ClientTlsConfig::new().ca_certificate(authority);
-                if let Some((cert, key)) = &config.certificate {
-                    tls = tls.identity(Identity::from_pem(std::fs::read(cert)?, std::fs::read(key)?));
+                if let Some(identity) = &identity {
+                    tls = tls.identity(identity.clone());
                 }
                 endpoint = endpoint.tls_config(tls)?;
             }

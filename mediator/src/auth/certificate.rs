@@ -2,7 +2,7 @@
 //!
 //! One URI among its subject's alternative names says it: `fleet:ROLE/PRINCIPAL`, or
 //! `fleet:ROLE/PRINCIPAL/NODE` for an agent that may speak for one machine or node only. The subject's common
-//! name is for people and means nothing here (`docs/adr/0008-who-a-certificate-speaks-for.md`). Whether the
+//! name is for people and means nothing here (`docs/adr/0012-who-a-certificate-speaks-for.md`). Whether the
 //! certificate is genuine was decided in the handshake.
 
 use sha2::{Digest, Sha256};

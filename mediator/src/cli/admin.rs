@@ -39,7 +39,7 @@ pub(crate) fn config(io: &mut Io, format: Format, command: ConfigCommand) -> Out
 /// The database of the configuration in force, made when it is not there yet.
 pub(super) async fn store(io: &mut Io, config: &Config, clock: &Clock, new_database: bool) -> Outcome<Store> {
     let database = redact(&config.database);
-    let known = crate::state::check_database(&config.state_dir, &config.database, new_database).await;
+    let known = crate::state::check_database(config, new_database).await;
     known.map_err(|e| Failure::refused(format!("{e:#}")))?;
     // As `serve` makes it: nobody else has business in there.
     std::fs::DirBuilder::new()

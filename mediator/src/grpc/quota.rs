@@ -67,7 +67,7 @@ impl Quotas {
     /// One more call of this caller.
     ///
     /// # Errors
-    /// [`Error::Busy`].
+    /// [`Error::Overuse`].
     pub(super) fn call(&self, who: &Identity) -> Result<Permit, Error> {
         self.take(Key::Calls(who.principal.clone()), self.quota.calls, "calls under way", "limits.calls_per_principal")
     }
@@ -75,7 +75,7 @@ impl Quotas {
     /// One more stream of this caller.
     ///
     /// # Errors
-    /// [`Error::Busy`].
+    /// [`Error::Overuse`].
     pub(super) fn stream(&self, who: &Identity) -> Result<Permit, Error> {
         let principal = who.principal.clone();
         let open = "streams open";
@@ -90,7 +90,7 @@ impl Quotas {
     /// One more request of somebody who needs no credential.
     ///
     /// # Errors
-    /// [`Error::Busy`].
+    /// [`Error::Overuse`].
     pub(super) fn stranger(&self, peer: IpAddr) -> Result<Permit, Error> {
         let peer = crate::tls::places::network(peer);
         let what = "requests without a token under way";
@@ -101,7 +101,7 @@ impl Quotas {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.entry(key.clone()).or_default();
         if *count >= most {
-            return Err(Error::Busy(format!(
+            return Err(Error::Overuse(format!(
                 "you have {count} {what}, and {setting} allows no more; wait for one to end and send it again"
             )));
         }

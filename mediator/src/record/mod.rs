@@ -38,11 +38,12 @@ pub use removal::{Freed, Removal};
 pub use seal::{Artifact, SealInput, Sealed};
 pub use tar::RecordTar;
 
+/// Bytes that must find room for the directory to count as one that can be written.
+const PROBE: usize = 64 << 10;
+
 /// How often, and for how long, a log is looked for whose Run another mediator seals.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const LOOKS: u32 = 100;
-/// Bytes that must find room for the state directory to count as one that can be written.
-const PROBE: usize = 64 << 10;
 
 /// How much is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

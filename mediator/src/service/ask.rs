@@ -7,7 +7,8 @@ use shared::{
 };
 
 use super::Services;
-use crate::{error::Error, record::Digest, schema, store::AskRow};
+pub use crate::store::AskRow as OpenAsk;
+use crate::{error::Error, record::Digest, schema};
 
 /// Largest answer, in bytes of JSON.
 const ANSWER_BYTES: usize = 1 << 20;
@@ -32,10 +33,10 @@ impl Services {
     ///
     /// # Errors
     /// A store that is not available.
-    pub async fn asks(&self, principal: &Principal) -> Result<(Timestamp, Vec<(AskRow, bool)>), Error> {
+    pub async fn asks(&self, principal: &Principal) -> Result<(Timestamp, Vec<(OpenAsk, bool)>), Error> {
         let mut read = self.store.read().await?;
         let asks = read.asks().await?;
-        let with = |ask: AskRow| {
+        let with = |ask: OpenAsk| {
             let may = ask.answerers.is_empty() || ask.answerers.contains(principal);
             (ask, may)
         };
@@ -69,7 +70,7 @@ impl Services {
         self.writer.apply(AnswerAsk { run, step, attempt, by, answer: value, sha256, size }).await
     }
 
-    async fn open_ask(&self, run: &RunId, step: Option<&StepName>, attempt: Option<u32>) -> Result<AskRow, Error> {
+    async fn open_ask(&self, run: &RunId, step: Option<&StepName>, attempt: Option<u32>) -> Result<OpenAsk, Error> {
         let asks = self.store.read().await?.asks().await?;
         let mut open = asks.into_iter().filter(|ask| {
             ask.run == *run

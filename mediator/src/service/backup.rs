@@ -31,7 +31,7 @@ pub struct Copied {
 /// # Errors
 /// Another process removes Runs; the store or a disk failed. The copy is of no use then.
 pub async fn backup(store: &Store, records_dir: &Path, to: &Path) -> Result<Copied, Error> {
-    let Some(removal) = Removal::begin(records_dir)? else { return Err(Error::Busy("a gc is at work".to_owned())) };
+    let Some(removal) = Removal::begin(records_dir)? else { return Err(Error::Overuse("a gc is at work".to_owned())) };
     let database = store.copy_to(&to.join("mediator.db")).await?;
     let files = removal.copy_all(to)?;
     Ok(Copied { database, files })
@@ -52,9 +52,9 @@ pub struct Recovered {
 /// A mediator is at work; the store or a disk failed. It may be done again.
 pub async fn recover(store: &Store, records_dir: &Path) -> Result<Recovered, Error> {
     if store.serving().await? > 0 {
-        return Err(Error::Busy("a mediator serves on this database; stop every one first".to_owned()));
+        return Err(Error::Overuse("a mediator serves on this database; stop every one first".to_owned()));
     }
-    let Some(removal) = Removal::begin(records_dir)? else { return Err(Error::Busy("a gc is at work".to_owned())) };
+    let Some(removal) = Removal::begin(records_dir)? else { return Err(Error::Overuse("a gc is at work".to_owned())) };
     let mut apart = 0;
     for group in removal.all()?.chunks(BATCH) {
         let ids: Vec<RunId> = group.iter().map(|(run, _)| run.clone()).collect();

@@ -112,7 +112,11 @@ impl EventFeed {
                 return Ok(event);
             }
             // In a store that was replaced by an older copy of itself the log goes on from where the copy ends.
-            self.after = self.after.min(*self.events.borrow_and_update());
+            // The watched number alone does not say so: it is told after the commit, and what it will tell of may have
+            // been read already.
+            if *self.events.borrow_and_update() < self.after {
+                self.after = self.after.min(self.services.last_event().await?);
+            }
             self.ready.extend(self.services.events_after(self.after, BATCH).await?);
             if self.ready.is_empty() {
                 changed(&mut self.events, &self.services.stop).await?;

@@ -37,7 +37,7 @@ pub async fn gc(store: &Store, records_dir: &Path, older_than: Duration, dry_run
     let now = store.read().await?.now();
     let before = now - older_than;
     let Some(removal) = Removal::begin(records_dir)? else {
-        return Err(Error::Busy("another gc is at work".to_owned()));
+        return Err(Error::Overuse("another gc is at work".to_owned()));
     };
     repair(store, &removal).await?;
     let mut removed = Removed::default();

@@ -16,8 +16,15 @@ const SERVING: Query = Query::each(
     "SELECT count(*) AS n FROM pg_catalog.pg_stat_activity WHERE datname = current_database() \
      AND application_name = 'mediator serving'",
 );
-/// Never again: not even the rule for a mediator that was away revives a lease that had run out before.
-const END_LEASES: Query = Query::both("recover.leases", "UPDATE leases SET not_after = 0");
+/// Never again: not even the rule for a mediator that was away revives a lease that had run out before. Where a Run
+/// waits for a person it keeps its nodes, as a new lease: an agent must not take its steps for those that it did
+/// after the copy was made.
+const END_LEASES: Query = Query::each(
+    "recover.leases",
+    // Each engine has its own source of 32 random hex digits.
+    "UPDATE leases SET not_after = 0, nonce = lower(hex(randomblob(16)))",
+    "UPDATE leases SET not_after = 0, nonce = replace(CAST(gen_random_uuid() AS TEXT), '-', '')",
+);
 /// Whoever has cached a node or a lease must read it again.
 const RAISE: Query = Query::both("recover.rev", "UPDATE fleet SET rev = rev + 1");
 const RAISE_NODES: Query =

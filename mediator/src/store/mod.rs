@@ -90,9 +90,6 @@ const LATEST: Query = Query::both(
     "SELECT (SELECT max(seen_at) FROM nodes) AS seen_at, reaped_at FROM fleet WHERE one = 1",
 );
 
-/// Each engine writes a row that it is told to, whether or not that changes it.
-const PROBE: Query = Query::both("store.can_write", "UPDATE fleet SET rev = rev WHERE one = 1");
-
 impl Store {
     /// Opens `sqlite:PATH` or `postgres://…`, creates the file where there is none, and brings the schema to
     /// where this program needs it. On SQLite the clock is raised to at least every time stored by a clock.
@@ -121,14 +118,6 @@ impl Store {
             return Ok(false);
         }
         migrate::has_begun(&Engine::open(url).await?).await
-    }
-
-    /// Whether it can be written: commits a change that changes nothing.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`] says why it cannot.
-    pub async fn can_write(&self) -> Result<(), StoreError> {
-        self.engine.write(&PROBE, &[]).await.map(drop)
     }
 
     /// The clock must not be behind what it has stored before.

@@ -128,7 +128,10 @@ pub(super) fn lose_node(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, node: &N
     if !run.needs_node(node) {
         // What the reaper or a restart takes is theirs by name, also where the Run goes on without it.
         let wake = if is_drain { Wake::PartialRelease } else { wake_of(&cause) };
-        return fleet.release(node, wake, cx);
+        fleet.release(node, wake, cx);
+        // A Run that was promoted without being read has not begun its own steps, and this may be the last that
+        // anybody hears of it.
+        return course::proceed(fleet, cx, id);
     }
     let starts_over =
         if is_drain { run.contract.on_drain == OnDrain::Requeue } else { run.losses < run.contract.on_lost.retry };

@@ -4,6 +4,7 @@
 mod drain;
 mod fencing;
 mod forks;
+mod golden;
 mod matching;
 mod property;
 mod states;

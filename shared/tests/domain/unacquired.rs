@@ -1,6 +1,8 @@
-//! A step whose role was never acquired.
+//! Steps that wait for something which nobody brings: a role that was never acquired, a beginning that was lost.
 
-use crate::world::World;
+use shared::domain::{Drain, RunState};
+
+use crate::world::{ONE, World, run_id};
 
 #[test]
 fn a_step_that_the_outcome_of_an_acquire_leaves_without_its_node_fails_and_holds_nobody_up() {
@@ -12,5 +14,21 @@ fn a_step_that_the_outcome_of_an_acquire_leaves_without_its_node_fails_and_holds
     world.submit("r", contract);
     world.work("a");
     assert_eq!(world.show("r"), "FAILED step_failed: s=DONE t=SKIPPED u=DONE v=FAILED");
+    assert_eq!(world.lease("a"), None);
+}
+
+#[test]
+fn a_run_that_loses_its_node_before_anybody_read_it_still_begins() {
+    let mut world = World::with(&["a"]);
+    world.submit("first", ONE);
+    world.submit("r", "{requires: [{as: b, capability: build}], steps: [{id: s, ask: {question: well}}]}");
+    // Not in memory when its turn comes.
+    let mut run = world.fleet.runs.remove(&run_id("r")).unwrap();
+    world.work("a");
+    let (assigned, _) = world.changes.promoted_unloaded[&run_id("r")].clone();
+    (run.state, run.assigned) = (RunState::Running, assigned);
+    world.fleet.load_run(run);
+    world.drain("a", Drain::AtBoundary).unwrap();
+    assert_eq!(world.show("r"), "RUNNING: s=ASKED");
     assert_eq!(world.lease("a"), None);
 }

@@ -227,7 +227,7 @@ impl World {
 
     /// What the node would say of a step that ended by itself.
     pub(crate) fn report_of(&self, node: &str, step: &ClaimedStep, exit_code: i32) -> Report {
-        let out = step.contract.steps[step.seq as usize].out.clone();
+        let out = step.contract.steps[step.seq as usize].outputs().map(str::to_owned).collect();
         Report {
             who: self.speaker(node),
             run: step.run.clone(),

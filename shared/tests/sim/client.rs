@@ -52,7 +52,7 @@ impl World {
             }
         }
         for (run, step, attempt, fork) in answers {
-            if self.calm.is_none() && self.rng.chance(300) {
+            if self.calm.is_none() && self.rng.chance(self.luck.think) {
                 continue;
             }
             let attempt = if self.rng.chance(50) { attempt + 1 } else { attempt };

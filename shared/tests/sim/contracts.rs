@@ -11,10 +11,11 @@ pub(crate) const WORDS: [&str; 3] = ["build", "flash", "gpu"];
 pub(crate) const KINDS: [&str; 3] = ["red", "green", "blue"];
 
 /// A valid contract of at most `most` nodes a role. What validation refuses is drawn again.
-pub(crate) fn draw(rng: &mut Rng, most: u64) -> Arc<Contract> {
+/// Or one that asks people more than others do.
+pub(crate) fn draw(rng: &mut Rng, most: u64, asks: bool) -> Arc<Contract> {
     for _ in 0..50 {
-        let rich = rng.chance(500);
-        let text = Draft { rng, text: String::new(), roles: Vec::new(), targets: Vec::new(), rich }.write(most);
+        let rich = rng.chance(500) || asks;
+        let text = Draft { rng, text: String::new(), roles: Vec::new(), targets: Vec::new(), rich, asks }.write(most);
         if let Ok(contract) = parse(text.as_bytes()) {
             return Arc::new(contract);
         }
@@ -31,6 +32,7 @@ struct Draft<'r> {
     targets: Vec<u64>,
     /// Everything the language has, or `run` steps alone.
     rich: bool,
+    asks: bool,
 }
 
 impl Draft<'_> {
@@ -73,7 +75,13 @@ impl Draft<'_> {
     }
 
     fn step(&mut self, at: u64, steps: u64) {
-        let kind = if self.rich { self.rng.below(10) } else { 9 };
+        let kind = if self.asks && self.rng.chance(300) {
+            0
+        } else if self.rich {
+            self.rng.below(10)
+        } else {
+            9
+        };
         let free: Vec<u64> = (at + 1..steps).filter(|it| !self.targets.contains(it)).collect();
         let forks = free.len() >= 2 && self.rng.chance(300);
         self.put(format!("  - {{id: s{at}"));

@@ -19,7 +19,9 @@ impl World {
         if self.agents[at].is_retired || !self.agents[at].up || self.agents[at].frozen.is_some() {
             return;
         }
-        match self.rng.below(8) {
+        // Whose luck is bad in one thing only meets it more often.
+        let what = if luck.flip == 1_000 && self.rng.chance(500) { 4 } else { self.rng.below(8) };
+        match what {
             0 if self.rng.chance(luck.kill) => self.kill(at),
             1 if self.rng.chance(luck.suspend) => {
                 self.count("machines suspended");
@@ -61,7 +63,8 @@ impl World {
 
     /// Of what the horizon tells apart, either.
     fn longer_or_shorter(&mut self) -> u64 {
-        if self.rng.chance(600) { self.rng.between(1_000, 40_000) } else { self.rng.between(50_000, 130_000) }
+        let short = if self.luck.think > 900 { 200 } else { 600 };
+        if self.rng.chance(short) { self.rng.between(1_000, 40_000) } else { self.rng.between(50_000, 130_000) }
     }
 
     fn kill(&mut self, at: usize) {

@@ -9,6 +9,8 @@
 //!     SIM_SEED=4711 cargo nextest run -p shared --test sim one_seed --no-capture
 //!     SIM_SEEDS=20000 cargo nextest run -p shared --test sim every_seed
 
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test may fail, and says what it did")]
+
 #[path = "../../../enode/src/session/core.rs"]
 #[expect(dead_code, unreachable_pub, reason = "the agent's own file; it has more than a simulation needs")]
 mod agent_core;

@@ -20,6 +20,8 @@ pub(crate) struct Luck {
     pub(crate) clone: u64,
     pub(crate) cancel: u64,
     pub(crate) break_stream: u64,
+    /// A person does not answer yet.
+    pub(crate) think: u64,
     /// A step that does not complete, or ends with another exit code.
     pub(crate) bad_end: u64,
 }
@@ -65,16 +67,32 @@ impl Plan {
             clone: rate(300, 500),
             cancel: rate(400, 120),
             break_stream: rate(500, 400),
+            think: 300,
             bad_end: rate(600, 150),
+        };
+        // One in ten is about owners who take their nodes back, and steps that end badly meanwhile.
+        let luck = if seed % 10 == 9 {
+            Luck { flip: 1_000, bad_end: 400, kill: 0, suspend: 0, part: 0, stop: 0, ..luck }
+        } else if seed % 10 == 8 {
+            // And one about people who take their time or change their minds, and machines that fall silent meanwhile.
+            Luck { think: 950, part: 900, cancel: 400, ..luck }
+        } else {
+            luck
         };
         Self {
             nodes: usize::try_from(nodes).unwrap(),
             runs: usize::try_from(runs).unwrap(),
             contracts: usize::try_from(rng.between(1, 6)).unwrap(),
-            trouble: if nodes > 20 { 60_000 } else { rng.between(60_000, 240_000) },
+            trouble: if seed % 10 == 8 {
+                240_000
+            } else if nodes > 20 {
+                60_000
+            } else {
+                rng.between(60_000, 240_000)
+            },
             longest: if nodes > 20 { 2_000 } else { *rng.pick(&[2_000, 20_000, 90_000]) },
             rush: rng.chance(500),
-            reserve_after: *rng.pick(&[10, 60, 300]),
+            reserve_after: if seed % 10 == 8 { 10 } else { *rng.pick(&[10, 60, 300]) },
             max_per_run: if rng.chance(100) { 2 } else { 0 },
             luck,
         }

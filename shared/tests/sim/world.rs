@@ -110,7 +110,8 @@ impl World {
             let when = self.rng.below(5_000);
             self.after(when, Event::Boot(at));
         }
-        let drawn: Vec<_> = (0..self.plan.contracts).map(|_| crate::contracts::draw(&mut self.rng, 3)).collect();
+        let drawn: Vec<_> =
+            (0..self.plan.contracts).map(|_| crate::contracts::draw(&mut self.rng, 3, self.luck.think > 900)).collect();
         for at in 0..self.plan.runs {
             let contract = self.rng.pick(&drawn).clone();
             self.clients.push(Client::new(at, contract));

@@ -23,14 +23,62 @@ async fn a_token_is_shown_once_and_listed_without_its_secret() {
 
     let listed = at(folder.path(), "token list").await;
     let rows: Vec<Vec<_>> = listed.out.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[0], ["HASH", "ROLE", "PRINCIPAL", "NODE", "AGE"]);
+    assert_eq!(rows[0], ["ID", "ROLE", "PRINCIPAL", "NODE", "AGE", "EXPIRES", "REVOKED"]);
     let hash = crate::auth::hash(secret);
     let node = rows.iter().find(|row| row[1] == "node").unwrap();
-    assert_eq!((node[0], &node[2..4]), (&hash[..12], &["yard", "yard"][..]));
+    assert_eq!((node[0], &node[2..4], &node[5..]), (&hash[..12], &["yard", "yard"][..], &["-", "-"][..]));
     assert!(rows.iter().any(|row| row[1..4] == ["observer", "ann", "-"]), "{listed}");
     for text in [listed.to_string(), at(folder.path(), "token list --output json").await.to_string()] {
         assert!(!text.contains(secret) && !text.contains(&hash), "{text}");
     }
+}
+
+#[tokio::test]
+async fn a_token_expires_and_is_revoked_by_a_part_of_its_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = at(folder.path(), "token create --role observer --principal ann --expires 30d --output json").await;
+    let made: serde_json::Value = serde_json::from_str(&made.out).unwrap();
+    let id = made["id"].as_str().unwrap();
+    assert!(crate::auth::hash(made["token"].as_str().unwrap()).starts_with(id) && made["expires_at"].is_string());
+    let listed = at(folder.path(), "token list").await;
+    assert!(listed.out.contains("in 29d"), "{listed}");
+
+    for (args, says) in [
+        ("token revoke abc".to_owned(), "too short"),
+        ("token revoke 000000000000".to_owned(), "no token has an id that begins with 000000000000"),
+        (format!("token revoke {}", "z%_*".repeat(3)), "no token has an id"),
+    ] {
+        let ran = at(folder.path(), &args).await;
+        assert!(ran.exit == Exit::Refused && ran.err.contains(says) && ran.err.contains("token list"), "{ran}");
+    }
+    let revoked = at(folder.path(), &format!("token revoke {} --output json", &id[..8])).await;
+    let shown: serde_json::Value = serde_json::from_str(&revoked.out).unwrap();
+    assert_eq!((&shown["id"], revoked.exit), (&made["id"], Exit::Ok));
+    assert!(shown["revoked_at"].is_string());
+    let again = at(folder.path(), &format!("token revoke {id}")).await;
+    assert!(again.exit == Exit::Refused && again.err.contains("was revoked already, at"), "{again}");
+    let listed = at(folder.path(), "token list --output json").await;
+    let rows: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
+    assert_eq!(rows[0]["revoked_at"], shown["revoked_at"]);
+}
+
+#[tokio::test]
+async fn a_database_that_is_gone_is_not_made_anew_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    at(folder.path(), "token create --role admin --principal ann").await;
+    std::fs::write(folder.path().join("admin.token"), "x").unwrap();
+    std::fs::remove_file(folder.path().join("mediator.db")).unwrap();
+    for args in ["token create --role admin --principal ann", "token list", "token revoke abcdefgh", "serve"] {
+        let ran = at(folder.path(), args).await;
+        assert!(ran.exit == Exit::Refused, "{ran}");
+        for says in ["STATE/admin.token", "restore a backup", "--new-database"] {
+            assert!(ran.err.contains(says), "{args} {says}: {ran}");
+        }
+        assert!(!folder.path().join("mediator.db").exists(), "{args}");
+    }
+    let ran = at(folder.path(), "token create --role admin --principal ann --new-database").await;
+    assert_eq!(ran.exit, Exit::Ok, "{ran}");
+    assert_eq!(at(folder.path(), "token list").await.exit, Exit::Ok);
 }
 
 #[tokio::test]
@@ -41,6 +89,8 @@ async fn a_token_that_makes_no_sense_is_not_made() {
         ("token create --role admin --principal a/b", "principal"),
         ("token create --role admin --principal ann --node yard", "--node binds a token of role node"),
         ("token create --role admin", "--principal"),
+        ("token create --role admin --principal ann --expires 0s", "no good from the start"),
+        ("token create --role admin --principal ann --expires soon", "such as 250ms"),
     ] {
         let ran = at(folder.path(), args).await;
         assert!(ran.exit == Exit::Refused && ran.err.contains(says), "{args}: {ran}");
@@ -98,4 +148,44 @@ async fn pki_init_never_overwrites() {
     let ran = run_with("", &args).await;
     assert!(ran.exit == Exit::Refused && ran.err.contains("is not overwritten"), "{ran}");
     assert_eq!(std::fs::read(format!("{out}/ca.key")).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_client_certificate_is_issued_and_revoked_by_its_file_or_its_fingerprint() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("pki").display().to_string();
+    run_with("", &["pki", "init", "--out", &dir, "--host", "yard.example"]).await;
+    let issue = async |more: &str| {
+        let args = format!("pki issue --dir {dir} {more}");
+        run_with("", &args.split(' ').collect::<Vec<_>>()).await
+    };
+    let ran = issue("--role node --principal yard --node yard --days 7 --output json").await;
+    let made: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{ran}"));
+    let (file, fingerprint) = (made["cert"].as_str().unwrap(), made["fingerprint"].as_str().unwrap());
+    assert!(file.ends_with("pki/yard.yard.crt") && ran.err.contains(fingerprint), "{ran}");
+    let ran = issue("--role observer --principal ann").await;
+    assert_eq!(ran.out, format!("{dir}/ann.crt\n{dir}/ann.key\n"));
+    for (args, says) in [
+        ("--role observer --principal ann", "is not overwritten"),
+        ("--role observer --principal eve --node yard", "--node binds a certificate of role node"),
+        ("--role boss --principal eve", "write node, submitter, observer or admin"),
+        ("--role observer --principal eve --days 0", "0 is not in 1..=3650"),
+    ] {
+        let ran = issue(args).await;
+        assert!(ran.exit == Exit::Refused && ran.err.contains(says), "{args}: {ran}");
+    }
+
+    let state = folder.path().join("state");
+    for (named, printed) in [(file, fingerprint), (&"ab".repeat(32), &*"ab".repeat(32))] {
+        let ran = at(&state, &format!("pki revoke {named}")).await;
+        assert_eq!((ran.exit, ran.out.trim_end()), (Exit::Ok, printed), "{ran}");
+        let ran = at(&state, &format!("pki revoke {named}")).await;
+        assert!(ran.exit == Exit::Refused && ran.err.contains("was revoked already, at"), "{ran}");
+    }
+    let listed = at(&state, "token list").await;
+    assert!(listed.out.contains(&format!("cert:{}  node", &fingerprint[..12])), "{listed}");
+    for bad in ["abc", &format!("{dir}/ca.key"), "/nowhere/x.crt"] {
+        let ran = at(&state, &format!("pki revoke {bad}")).await;
+        assert!(ran.exit == Exit::Refused && ran.err.contains("64 hexadecimal digits"), "{ran}");
+    }
 }

@@ -8,12 +8,12 @@ use shared::{
     domain::{Assigned, Capability, Drain, Finding, Policy, Reject},
 };
 
+use crate::service::ask::OpenAsk;
 use crate::service::{
     advert::Advertised,
     explain::{Explanation, RoleExplanation},
     observe::{CurrentView, EventRow, LeaseView, NodeView, Page, RunDetail, RunView, StepView, VerdictView},
 };
-use crate::store::AskRow;
 
 fn millis(at: Option<Timestamp>) -> Option<i64> {
     at.map(Timestamp::millis)
@@ -198,8 +198,8 @@ pub fn step(step: &StepView) -> v1::StepView {
 
 /// Open questions. Who may answer is told only as whether the caller may.
 #[must_use]
-pub fn asks(observed_at: Timestamp, asks: &[(AskRow, bool)]) -> v1::ListAsksResponse {
-    let view = |(ask, may_answer): &(AskRow, bool)| v1::AskView {
+pub fn asks(observed_at: Timestamp, asks: &[(OpenAsk, bool)]) -> v1::ListAsksResponse {
+    let view = |(ask, may_answer): &(OpenAsk, bool)| v1::AskView {
         run_id: ask.run.to_string(),
         step: ask.step.to_string(),
         attempt: ask.attempt,

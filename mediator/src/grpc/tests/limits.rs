@@ -230,7 +230,7 @@ async fn a_reader_that_stops_reading_is_let_go_of_and_told_why() {
 #[tokio::test]
 async fn a_reader_of_a_page_that_takes_nothing_is_dropped() {
     let mut server = start(Limits { stall: SHORT, ..Limits::default() }).await;
-    for name in 0..3_000 {
+    for name in 0..1_000 {
         server.bench.advert(&format!("n{name}"), "build", shared::domain::Policy::default()).await;
     }
     let token = server.token(Role::Observer).await;

@@ -113,8 +113,8 @@ fn message(call: Call) -> Vec<u8> {
             v1::ExplainRequest { subject: Some(v1::explain_request::Subject::NodeId("n1".into())) }.encode_to_vec()
         }
         Call::GetLog => v1::GetLogRequest { run_id, step: String::new(), follow: true }.encode_to_vec(),
-        Call::ListAsks => v1::ListAsksRequest {}.encode_to_vec(),
-        Call::Answer => v1::AnswerRequest { run_id, answer: "{}".into(), ..Default::default() }.encode_to_vec(),
+        Call::ListAsks => v1::ListAsksRequest::default().encode_to_vec(),
+        Call::Answer => v1::AnswerRequest { run_id, ..Default::default() }.encode_to_vec(),
         Call::ListNodes => v1::ListNodesRequest {}.encode_to_vec(),
         Call::ListLeases => v1::ListLeasesRequest {}.encode_to_vec(),
         Call::ListCapabilities => v1::ListCapabilitiesRequest {}.encode_to_vec(),

@@ -23,7 +23,8 @@ pub(in crate::domain) fn scan(fleet: &mut Fleet, cx: &mut Cx<'_>) {
         let heads = heads(fleet, cx);
         name = name.into_iter().chain(cx.wake.take()).min();
         serve(fleet, cx, heads, name);
-        if turn_away(fleet, cx) {
+        // Whoever has joined meanwhile is looked at before anybody is turned away.
+        if !cx.joined.is_empty() || turn_away(fleet, cx) {
             continue;
         }
         if fleet.rev != before

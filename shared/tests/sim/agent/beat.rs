@@ -2,7 +2,7 @@
 
 use shared::{
     Duration, InstanceId, StreamId,
-    domain::{Advert, AdvertReply, FailReason, Outcome, Refusal},
+    domain::{Advert, AdvertReply, Drain, FailReason, Outcome, Refusal},
 };
 
 use super::{Acked, Stage, Superseded};
@@ -21,6 +21,7 @@ pub(crate) struct Advertising {
     rev: Option<i64>,
     instance: InstanceId,
     streams: Vec<StreamId>,
+    drain: Drain,
     stopping: bool,
     goodbye: bool,
 }
@@ -67,9 +68,9 @@ impl World {
         proc.acked.drain = proc.acked.drain.min(advert.policy.drain);
         proc.acked.stopping &= stopping;
         let (rev, sent) = (proc.core.known_rev(), BootTime::from_millis(self.now));
-        let (instance, streams) = (advert.who.instance.clone(), advert.who.streams.clone());
+        let (instance, streams, drain) = (advert.who.instance.clone(), advert.who.streams.clone(), advert.policy.drain);
         let id = self.ask(at, Body::Advert(Box::new(advert)));
-        let under_way = Advertising { id, sent, rev, instance, streams, stopping, goodbye };
+        let under_way = Advertising { id, sent, rev, instance, streams, drain, stopping, goodbye };
         self.agents[at].advertising = Some(under_way);
     }
 
@@ -119,7 +120,7 @@ impl World {
             stream: reply.stream,
         };
         let gone = proc.core.apply(&reply, mark.sent, mark.rev);
-        proc.acked = Acked { drain: proc.core.policy().drain, stopping: mark.stopping };
+        proc.acked = Acked { drain: proc.core.policy().drain.min(mark.drain), stopping: mark.stopping };
         let deadline = mark.sent.plus(ttl).millis();
         self.end_leases(at, &gone);
         self.after_at((deadline - MARGIN).saturating_sub(self.now), at, Mine::Watch);

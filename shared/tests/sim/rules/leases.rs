@@ -81,6 +81,8 @@ impl Rules {
                 self.must("reaped", lost, || format!("the lease of {} on {} had not run out", lease.run, lease.node));
                 continue;
             }
+            let waits = look.before.runs.get(&lease.run).is_some_and(Run::waits_for_a_person);
+            self.must("ask", !waits, || format!("{} waits for a person and loses {}", lease.run, lease.node));
             for proc in look.agents.iter().filter(|it| it.up && it.frozen.is_none() && it.node == lease.node) {
                 let exec = proc.exec.as_ref().filter(|it| it.nonce == lease.nonce && !proc.copied.contains(&it.key));
                 self.must("ttl", exec.is_none(), || {
