@@ -20,6 +20,10 @@ on_both_engines! {
         wait_for("nodes are kept for it", || explain("wide").contains("n1, n2 are kept for it, 0 of them free already").then_some(()));
         gate.open("first");
         mediator.wait_state("first", "SUCCEEDED");
+        let file = mediator.home.path().join("narrow.yaml");
+        std::fs::write(&file, quick("narrow")).unwrap();
+        let dry = mediator.json(&["dry-run", file.to_str().unwrap()]);
+        assert_eq!(dry["state"], "QUEUED", "and a dry run knows: {dry}");
         assert_eq!(mediator.submit(&quick("narrow"))["run"]["state"], "QUEUED", "a younger one does not get the free node");
         let why = explain("narrow");
         assert!(why.contains("n1 is free and kept for run wide, which is older and gathers 2 nodes"), "{why}");

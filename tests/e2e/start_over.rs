@@ -116,6 +116,10 @@ on_both_engines! {
 
     fn a_run_may_wait_for_a_machine_that_nobody_has_yet(engine: Engine) {
         let mediator = Mediator::start(engine);
+        let file = mediator.home.path().join("early.yaml");
+        std::fs::write(&file, format!("{}when_unmatched: queue\n", quick("early"))).unwrap();
+        let dry = mediator.json(&["dry-run", file.to_str().unwrap()]);
+        assert_eq!(dry["state"], "QUEUED", "a dry run comes to the same: {dry}");
         let view = mediator.submit(&format!("{}when_unmatched: queue\n", quick("early")));
         assert_eq!(view["run"]["state"], "QUEUED");
         let why = mediator.cli(&["explain", "early"]).ok().stdout;
