@@ -118,6 +118,32 @@ fn example_contracts_are_valid() {
 }
 
 #[test]
+fn every_contract_that_the_page_shows_is_valid() {
+    let page = read("docs/contract.md");
+    let shown: Vec<&str> = page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(shown.len() >= 6, "{} examples", shown.len());
+    let home = tempfile::tempdir().unwrap();
+    for text in shown {
+        let path = home.path().join("shown.yaml");
+        std::fs::write(&path, text).unwrap();
+        let ran = run(Command::new(binary("mediator")).args(["contract", "lint"]).arg(path));
+        assert_eq!(ran.code, 0, "{text}\n{ran:?}");
+    }
+    // And every key of the language is on the page.
+    let schema = run(Command::new(binary("mediator")).args(["contract", "schema"])).ok().json();
+    let mut keys: BTreeSet<String> = schema["properties"].as_object().unwrap().keys().cloned().collect();
+    for part in ["Step", "Agent", "Ask", "Acquire", "Loop", "Until", "Require", "Condition"] {
+        let fields = schema["$defs"][part]["properties"].as_object();
+        keys.extend(fields.unwrap_or_else(|| panic!("{part} in the schema")).keys().cloned());
+    }
+    for key in keys {
+        let is_there =
+            ["`KEY`", "`KEY:", "KEY: ", "`{KEY"].iter().any(|form| page.contains(&form.replace("KEY", &key)));
+        assert!(is_there, "docs/contract.md does not mention {key}");
+    }
+}
+
+#[test]
 fn links_lead_somewhere() {
     for page in PAGES {
         for name in read(page).split('`').skip(1).step_by(2) {

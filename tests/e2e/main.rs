@@ -1,6 +1,8 @@
 //! End to end, over the real binaries, on both engines.
 
 mod access;
+mod acquire;
+mod asks;
 mod backup;
 mod bad_input;
 mod clocks;
@@ -10,15 +12,19 @@ mod failover;
 mod first_steps;
 mod gate;
 mod gc;
+mod harness;
+mod loops;
 mod lost;
 mod observe;
 mod planned_stop;
 mod races;
 mod ready;
 mod reasons;
+mod reservation;
 mod restart;
 mod scale;
 mod several;
+mod start_over;
 mod storage;
 mod strays;
 mod upgrade;

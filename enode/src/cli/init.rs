@@ -108,6 +108,18 @@ name = "build"
 # Largest output file.
 #   artifact_bytes = "1GiB"
 #
+# Coding agents that contracts may use in `agent` steps: any command. Each is advertised as capability `agent` with
+# attribute `harness`. {{prompt}}, {{prompt_file}}, {{schema_file}}, {{answer_file}} and {{max_turns}} are filled in; what stands
+# in a list of its own is left out where the step does not say it. The prompt comes on stdin unless an argument takes it.
+# [harness.default]
+# command = ["my-agent", "--non-interactive", ["--max-turns", "{{max_turns}}"], ["--schema", "{{schema_file}}"]]
+# Where the answer comes from: "file", the agent writes {{answer_file}} (also $ANSWER_FILE), or "stdout", it prints it;
+# then `pointer` may name the part of the printed JSON that is the answer.
+# answer = "stdout"
+# pointer = "/result"
+# Environment variables that this command inherits beyond pass_env, such as the key to its service.
+# pass_env = ["MY_AGENT_KEY"]
+#
 # Do not lend this machine while less than this is free where Runs work (state_dir/work); "0" = whatever is free.
 # [disk]
 # min_free = "1GiB"

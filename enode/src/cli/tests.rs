@@ -84,3 +84,18 @@ fn the_defaults_that_init_shows_are_the_defaults() {
     };
     assert_eq!(load(format!("{head}\n{}\n{}\n", shown.join("\n"), tables.join("\n"))), load(head.to_owned()));
 }
+
+#[test]
+fn the_harness_that_init_shows_can_be_used() {
+    let text = template("yard", "http://127.0.0.1:7070");
+    let (head, tail) = text.split_once("# Coding agents").unwrap();
+    let shown = tail.split_once("#\n# Do not lend").unwrap().0.lines().filter_map(|line| line.strip_prefix("# "));
+    let shown: Vec<_> = shown.filter(|line| line.starts_with('[') || line.contains(" = ")).collect();
+    assert_eq!(shown.len(), 5, "{shown:?}");
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("yard.token"), "t").unwrap();
+    std::fs::write(dir.path().join("yard.toml"), format!("{head}\n{}\n", shown.join("\n"))).unwrap();
+    let layers = Layers { config: Some(dir.path().join("yard.toml")), ..Layers::default() };
+    let config = Config::load(&layers, Need::All).unwrap();
+    assert_eq!(config.harnesses["default"].pass_env, ["MY_AGENT_KEY"]);
+}

@@ -6,7 +6,7 @@ use figment::{Figment, value::Value};
 use shared::NodeId;
 
 use super::{
-    Config, ConfigErrors, Need, Secret, defaults, fields,
+    Config, ConfigErrors, Need, Secret, defaults, fields, harness,
     layers::{self, From, Layer, Layers},
 };
 use crate::{detect, files, policy::quarantine::Rule};
@@ -24,6 +24,7 @@ const KEYS: &[&str] = &[
     "state_dir",
     "slots",
     "capability",
+    "harness",
     "detect",
     "pass_env",
     "grace",
@@ -63,6 +64,13 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
     let slots = l.slots();
     let detect = l.take("detect", fields::flag).unwrap_or(true);
     let mut capabilities = l.take("capability", fields::capabilities).unwrap_or_default();
+    let harnesses = l.take("harness", harness::harnesses).unwrap_or_default();
+    harness::advertise(&harnesses, &mut capabilities);
+    for (name, program) in harnesses.iter().filter_map(|(name, it)| Some((name, it.program()?))) {
+        if !detect::is_there(program) {
+            l.warnings.push(format!("harness {name}: {program} is not on this machine; its steps will not start"));
+        }
+    }
     if capabilities.is_empty() {
         l.warnings.push("no [[capability]] is configured, so no Run can be matched to this machine".to_owned());
     }
@@ -98,6 +106,7 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
         state_dir,
         slots,
         capabilities,
+        harnesses,
         detect,
         pass_env,
         grace,
@@ -149,6 +158,8 @@ impl Loader {
             for (key, value) in &layer.values {
                 if !KEYS.contains(&key.as_str()) {
                     self.faults.push(unknown(&layer.from, key));
+                } else if key == "harness" {
+                    // Its keys are names that the owner gives; what is in them is looked at when it is read.
                 } else if let Value::Dict(_, inner) = value {
                     let paths = inner.keys().map(|name| format!("{key}.{name}"));
                     let strange = paths.filter(|path| !KEYS.contains(&path.as_str()));

@@ -5,6 +5,7 @@
 //! every fault is reported at once with its place. The owner's policy file is not configuration: see `policy`.
 
 mod fields;
+pub mod harness;
 mod layers;
 mod load;
 mod secret;
@@ -12,7 +13,10 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use shared::{Duration, NodeId, domain::Capability};
 
@@ -45,6 +49,8 @@ pub struct Config {
     pub slots: u32,
     /// What each node advertises, detected attributes included.
     pub capabilities: Vec<Capability>,
+    /// The coding agents that `agent` steps may use, by name.
+    pub harnesses: BTreeMap<String, harness::Harness>,
     /// Detected attributes were added to every capability.
     pub detect: bool,
     /// Names of environment variables that steps inherit.
@@ -122,6 +128,7 @@ impl Config {
             state_dir: state_dir.to_owned(),
             slots: 1,
             capabilities: Vec::new(),
+            harnesses: BTreeMap::new(),
             detect: false,
             pass_env: defaults::PASS_ENV.iter().map(ToString::to_string).collect(),
             grace: defaults::GRACE,

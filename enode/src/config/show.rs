@@ -17,6 +17,8 @@ impl Config {
                 json!({"name": capability.name, "attrs": attrs})
             })
             .collect();
+        let harnesses: Map<String, Value> =
+            self.harnesses.iter().map(|(name, harness)| (name.clone(), harness.shown().clone())).collect();
         let rows = [
             ("name", json!(self.name)),
             ("label", json!(self.label)),
@@ -28,6 +30,7 @@ impl Config {
             ("state_dir", json!(self.state_dir)),
             ("slots", json!(self.slots)),
             ("capability", json!(capabilities)),
+            ("harness", json!(harnesses)),
             ("detect", json!(self.detect)),
             ("pass_env", json!(self.pass_env)),
             ("grace", json!(self.grace)),

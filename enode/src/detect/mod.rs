@@ -7,4 +7,4 @@ mod facts;
 mod probe;
 
 pub use facts::Facts;
-pub use probe::{hostname, probe};
+pub use probe::{hostname, is_there, probe};

@@ -1,6 +1,10 @@
 //! Looks at the system. Everything here may fail and then says nothing.
 
-use std::{ffi::OsStr, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    ffi::OsStr,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 use super::{Facts, facts};
 
@@ -33,9 +37,19 @@ pub fn hostname() -> Option<String> {
     Some(name).filter(|name| !name.is_empty() && name != "(none)")
 }
 
+/// Whether a program is there: a whole path, or a name on the agent's own `PATH`.
+#[must_use]
+pub fn is_there(program: &str) -> bool {
+    // Joining a whole path to a folder gives the whole path.
+    folders(std::env::var_os("PATH").as_deref()).any(|folder| is_program(&folder.join(program)))
+}
+
+fn folders(path: Option<&OsStr>) -> impl Iterator<Item = PathBuf> {
+    path.map(std::env::split_paths).into_iter().flatten().filter(|dir| dir.is_absolute())
+}
+
 fn tools_on(path: Option<&OsStr>) -> Vec<String> {
-    let folders: Vec<_> =
-        path.map(std::env::split_paths).into_iter().flatten().filter(|dir| dir.is_absolute()).collect();
+    let folders: Vec<_> = folders(path).collect();
     let found = |tool: &str| folders.iter().any(|folder| is_program(&folder.join(tool)));
     TOOLS.iter().filter(|tool| found(tool)).map(ToString::to_string).collect()
 }

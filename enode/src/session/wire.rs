@@ -34,6 +34,21 @@ pub struct WorkStep {
     pub work_id: String,
     /// The folder is to be made fresh.
     pub first_on_node: bool,
+    /// A coding agent instead of a program.
+    pub agent: Option<Box<AgentTask>>,
+}
+
+/// What a harness is to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AgentTask {
+    /// Its name in the configuration.
+    pub harness: String,
+    /// Not expanded.
+    pub prompt: String,
+    /// JSON Schema of the answer, if one is wanted.
+    pub schema: Option<String>,
+    /// How many turns it may take, if that is limited.
+    pub max_turns: Option<u32>,
 }
 
 /// One file below `$IN`.
@@ -85,6 +100,14 @@ pub fn step(step: v1::Step) -> Result<WorkStep, BadMessage> {
             .collect(),
         work_id: step.work_id,
         first_on_node: step.first_on_node,
+        agent: step.agent.map(|agent| {
+            Box::new(AgentTask {
+                harness: agent.harness,
+                prompt: agent.prompt,
+                schema: Some(agent.schema).filter(|schema| !schema.is_empty()),
+                max_turns: Some(agent.max_turns).filter(|turns| *turns > 0),
+            })
+        }),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use shared::{
@@ -15,12 +15,16 @@ use super::workspace::Room;
 use crate::session::wire::WorkStep;
 
 /// What a program is started with.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Program {
     /// Program and arguments, at least one.
     pub argv: Vec<String>,
     /// The whole environment.
     pub env: BTreeMap<OsString, OsString>,
+    /// What it reads; nothing if there is no such file.
+    pub stdin: Option<PathBuf>,
+    /// What it prints is wanted apart from what it complains about.
+    pub capture: bool,
 }
 
 /// Why there is no program.
@@ -32,7 +36,7 @@ pub enum ProgramError {
     /// A text that does not expand.
     #[error("{place}: {source}")]
     Expand {
-        /// `run[2]` or `env.NAME`.
+        /// `run[2]`, `agent.prompt` or `env.NAME`.
         place: String,
         /// Why.
         source: ExpandError,
@@ -42,8 +46,55 @@ pub enum ProgramError {
     Circle(String),
 }
 
-/// Expands a step's arguments and environment. What the contract sets wins over what is passed from the
-/// agent's own environment, and the agent's names win over both.
+/// What a step's program sees, before it is known which program.
+#[derive(Debug)]
+pub struct Surroundings {
+    names: BTreeMap<&'static str, String>,
+    env: BTreeMap<String, String>,
+}
+
+impl Surroundings {
+    /// Expands a step's environment.
+    ///
+    /// # Errors
+    /// [`ProgramError`]
+    pub fn of(step: &WorkStep, node: &NodeId, room: &Room) -> Result<Self, ProgramError> {
+        let names = agent_names(step, node, room);
+        let mut env = BTreeMap::new();
+        for name in step.env.keys() {
+            let value = value(name, &step.env, &names, 0).map_err(|e| match e {
+                ProgramError::Circle(_) => ProgramError::Circle(name.clone()),
+                other => other,
+            })?;
+            env.insert(name.clone(), value);
+        }
+        Ok(Self { names, env })
+    }
+
+    /// Fills a text in.
+    ///
+    /// # Errors
+    /// [`ProgramError`] with the place.
+    pub fn expand(&self, place: impl FnOnce() -> String, text: &str) -> Result<String, ProgramError> {
+        let lookup = |name: &str| self.names.get(name).or_else(|| self.env.get(name)).cloned();
+        expand(text, lookup).map_err(|source| ProgramError::Expand { place: place(), source })
+    }
+
+    /// The whole environment. What the contract sets wins over what is passed from the agent's own environment, and
+    /// the agent's names win over both.
+    pub fn environment<'a>(
+        self,
+        pass: impl Iterator<Item = &'a String>,
+        own: impl Fn(&str) -> Option<OsString>,
+    ) -> BTreeMap<OsString, OsString> {
+        let passed = pass.filter_map(|name| Some((OsString::from(name), own(name)?)));
+        let text = |(name, value): (String, String)| (OsString::from(name), OsString::from(value));
+        let all = passed.chain(self.env.into_iter().map(text));
+        all.chain(self.names.into_iter().map(|(name, value)| (OsString::from(name), OsString::from(value)))).collect()
+    }
+}
+
+/// Expands a step's arguments and environment.
 ///
 /// # Errors
 /// [`ProgramError`]
@@ -54,32 +105,13 @@ pub fn program(
     pass: &[String],
     own: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Program, ProgramError> {
-    let names = agent_names(step, node, room);
-    let mut env = BTreeMap::new();
-    for name in step.env.keys() {
-        let value = value(name, &step.env, &names, 0).map_err(|e| match e {
-            ProgramError::Circle(_) => ProgramError::Circle(name.clone()),
-            other => other,
-        })?;
-        env.insert(name.clone(), value);
-    }
-    let lookup = |name: &str| names.get(name).or_else(|| env.get(name)).cloned();
-    let argv: Vec<String> = step
-        .argv
-        .iter()
-        .enumerate()
-        .map(|(at, arg)| {
-            expand(arg, lookup).map_err(|source| ProgramError::Expand { place: format!("run[{at}]"), source })
-        })
-        .collect::<Result<_, _>>()?;
+    let around = Surroundings::of(step, node, room)?;
+    let argv = step.argv.iter().enumerate().map(|(at, arg)| around.expand(|| format!("run[{at}]"), arg));
+    let argv: Vec<String> = argv.collect::<Result<_, _>>()?;
     if argv.first().is_none_or(String::is_empty) {
         return Err(ProgramError::Empty);
     }
-    let passed = pass.iter().filter_map(|name| Some((OsString::from(name), own(name)?)));
-    let text = |(name, value): (String, String)| (OsString::from(name), OsString::from(value));
-    let all = passed.chain(env.into_iter().map(text));
-    let all = all.chain(names.into_iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
-    Ok(Program { argv, env: all.collect() })
+    Ok(Program { argv, env: around.environment(pass.iter(), own), ..Program::default() })
 }
 
 /// The value of one variable. A reference to another one of the same step is followed.

@@ -18,6 +18,7 @@ fn step(argv: &[&str], env: &[(&str, &str)]) -> WorkStep {
         inputs: Vec::new(),
         work_id: "gerrit:I5c9".to_owned(),
         first_on_node: true,
+        agent: None,
     }
 }
 
@@ -27,6 +28,7 @@ fn room() -> Room {
         input: PathBuf::from("/w/in"),
         out: PathBuf::from("/w/out"),
         cache: PathBuf::from("/c"),
+        task: PathBuf::from("/w/task"),
     }
 }
 

@@ -21,6 +21,44 @@ const SILENCE: std::time::Duration = std::time::Duration::from_millis(200);
 /// And how long somebody outside may go on writing.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
+/// Most of what a program prints that is kept to find an answer in it.
+const PRINTED: usize = 16 << 20;
+
+/// What a program printed.
+#[derive(Debug, Default)]
+pub struct Printed {
+    bytes: Vec<u8>,
+    too_much: bool,
+}
+
+impl Printed {
+    fn keep(&mut self, data: &[u8]) {
+        self.too_much |= self.bytes.len() + data.len() > PRINTED;
+        if !self.too_much {
+            self.bytes.extend_from_slice(data);
+        }
+    }
+
+    /// All of it.
+    ///
+    /// # Errors
+    /// There was more than is kept.
+    pub fn whole(&self) -> Result<&[u8], String> {
+        if self.too_much {
+            return Err(format!("it printed more than {} MiB: there is no answer to be found in it", PRINTED >> 20));
+        }
+        Ok(&self.bytes)
+    }
+}
+
+/// Reads from a pipe that is there; for ever from one that is not.
+async fn read_some(pipe: &mut Option<pipe::Receiver>, buffer: &mut [u8]) -> io::Result<usize> {
+    match pipe {
+        Some(pipe) => pipe.read(buffer).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// A log file that is being written.
 #[derive(Debug)]
 pub struct LogFile {
@@ -64,15 +102,22 @@ impl LogFile {
         self.lost += data.len() as u64;
     }
 
-    /// Copies everything from the pipe until it ends, or until `over` says that the group is gone and what is
-    /// left in the pipe has been read.
-    pub async fn copy(mut self, mut pipe: pipe::Receiver, over: CancellationToken) -> Self {
-        let mut buffer = vec![0; 64 * 1024];
+    /// Copies everything from the pipes until they end, or until `over` says that the group is gone and what is
+    /// left in them has been read. What comes from `printed` is kept as well.
+    pub async fn copy(
+        mut self,
+        pipe: pipe::Receiver,
+        printed: Option<pipe::Receiver>,
+        over: CancellationToken,
+    ) -> (Self, Printed) {
+        let mut kept = Printed::default();
+        let (mut pipe, mut printed) = (Some(pipe), printed);
+        let (mut buffer, mut other) = (vec![0; 64 * 1024], vec![0; if printed.is_some() { 64 * 1024 } else { 0 }]);
         let mut enough = std::pin::pin!(async {
             over.cancelled().await;
             tokio::time::sleep(PATIENCE).await;
         });
-        loop {
+        while pipe.is_some() || printed.is_some() {
             let silence = async {
                 over.cancelled().await;
                 tokio::time::sleep(SILENCE).await;
@@ -80,23 +125,35 @@ impl LogFile {
             let read = tokio::select! {
                 biased;
                 () = &mut enough => None,
-                read = pipe.read(&mut buffer) => Some(read),
+                read = read_some(&mut pipe, &mut buffer) => Some((read, false)),
+                read = read_some(&mut printed, &mut other) => Some((read, true)),
                 () = silence => None,
             };
-            let Some(read) = read else {
+            let Some((read, is_printed)) = read else {
                 let note = "[enode] a process outside the group keeps the output open; the rest is not logged\n";
                 self.append(note.as_bytes()).await;
-                return self;
+                break;
             };
-            match read {
-                Ok(0) => return self,
-                Ok(read) => self.append(&buffer[..read]).await,
+            let ended = match read {
+                Ok(0) => true,
+                Ok(read) => {
+                    let data = if is_printed { &other[..read] } else { &buffer[..read] };
+                    if is_printed {
+                        kept.keep(data);
+                    }
+                    self.append(data).await;
+                    false
+                }
                 Err(e) => {
                     tracing::error!(error = %e, "cannot read the output of a program");
-                    return self;
+                    true
                 }
+            };
+            if ended {
+                *(if is_printed { &mut printed } else { &mut pipe }) = None;
             }
         }
+        (self, kept)
     }
 
     /// No more will come. Returns how many bytes there were, lost ones included.
@@ -128,7 +185,7 @@ mod tests {
         io::Write::write_all(&mut writer, b"last words\n").unwrap();
         let over = CancellationToken::new();
         over.cancel();
-        let log = LogFile::create(&dir.path().join("log")).await.unwrap().copy(pipe, over).await;
+        let log = LogFile::create(&dir.path().join("log")).await.unwrap().copy(pipe, None, over).await.0;
         log.close();
         let text = std::fs::read_to_string(dir.path().join("log")).unwrap();
         assert!(text.starts_with("last words\n[enode] a process outside the group"), "{text}");

@@ -6,6 +6,7 @@
 
 pub mod env;
 pub mod group;
+pub mod harness;
 pub mod inputs;
 pub mod log;
 pub mod output;

@@ -1,7 +1,7 @@
 //! One program and everything it starts: spawned as a process group, ended as a process group.
 //!
-//! stdout and stderr are the same pipe, so that the log has the order in which the program wrote. The group is
-//! signalled only while its leader is not reaped; until then its number cannot belong to anybody else.
+//! stdout and stderr are the same pipe, so that the log has the order in which the program wrote; they are two where
+//! what the program prints is wanted for itself. The group is signalled only while its leader is not reaped; until then its number cannot belong to anybody else.
 
 use std::{io, os::fd::OwnedFd, path::Path, process::ExitStatus};
 
@@ -34,6 +34,8 @@ pub struct Process {
     group: Pid,
     /// Tells that the leader has ended without reaping it. None where the kernel has no such thing.
     leader: Option<AsyncFd<OwnedFd>>,
+    /// What it prints, where that is wanted apart.
+    stdout: Option<pipe::Receiver>,
     reaped: bool,
 }
 
@@ -62,6 +64,16 @@ pub fn start(program: &Program, folder: &Path) -> Result<(Process, pipe::Receive
     };
     let (reader, writer) = io::pipe().map_err(failed)?;
     let reader = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
+    let (stdout, printed) = if program.capture {
+        let (reader, writer) = io::pipe().map_err(failed)?;
+        (Some(pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?), writer)
+    } else {
+        (None, writer.try_clone().map_err(failed)?)
+    };
+    let stdin = match &program.stdin {
+        Some(path) => std::fs::File::open(path).map_err(failed)?.into(),
+        None => std::process::Stdio::null(),
+    };
     let mut command = Command::new(env::file(&name, folder));
     command
         .arg0(&name)
@@ -69,8 +81,8 @@ pub fn start(program: &Program, folder: &Path) -> Result<(Process, pipe::Receive
         .env_clear()
         .envs(&program.env)
         .current_dir(folder)
-        .stdin(std::process::Stdio::null())
-        .stdout(writer.try_clone().map_err(failed)?)
+        .stdin(stdin)
+        .stdout(printed)
         .stderr(writer)
         .process_group(0);
     let child = command.spawn().map_err(failed)?;
@@ -78,7 +90,7 @@ pub fn start(program: &Program, folder: &Path) -> Result<(Process, pipe::Receive
     drop(command);
     let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let group = group.ok_or_else(|| failed(io::Error::other("it has no process id")))?;
-    Ok((Process { child, group, leader: follow(group), reaped: false }, reader))
+    Ok((Process { child, group, leader: follow(group), stdout, reaped: false }, reader))
 }
 
 /// A descriptor that becomes readable when the process has ended.
@@ -96,11 +108,19 @@ fn hint(name: &str, program: &Program, error: &io::Error) -> String {
             Some(path) => format!(" (it is not on the PATH {})", path.display()),
             None => " (there is no PATH: the agent's `pass_env` lacks it)".to_owned(),
         },
+        io::ErrorKind::ArgumentListTooLong => {
+            " (a long prompt goes to stdin or into {prompt_file}, not into an argument)".to_owned()
+        }
         _ => String::new(),
     }
 }
 
 impl Process {
+    /// What it prints, where that was wanted apart.
+    pub const fn take_stdout(&mut self) -> Option<pipe::Receiver> {
+        self.stdout.take()
+    }
+
     /// Its process group.
     #[must_use]
     pub const fn group(&self) -> Pid {

@@ -5,7 +5,7 @@ use crate::work::group;
 
 fn sh(script: &str) -> Program {
     let env = [("PATH", "/usr/bin:/bin")].map(|(name, value)| (name.into(), value.into())).into();
-    Program { argv: ["sh", "-c", script].map(str::to_owned).to_vec(), env }
+    Program { argv: ["sh", "-c", script].map(str::to_owned).to_vec(), env, ..Program::default() }
 }
 
 const GRACE: Duration = Duration::from_millis(200);
@@ -104,7 +104,7 @@ async fn what_cannot_start_is_named_with_its_folder() {
     let folder = tempfile::tempdir().unwrap();
     let said = |argv: &str, folder: &Path| {
         let env = [("PATH".into(), "/nowhere".into())].into();
-        start(&Program { argv: vec![argv.to_owned()], env }, folder).unwrap_err().to_string()
+        start(&Program { argv: vec![argv.to_owned()], env, ..Program::default() }, folder).unwrap_err().to_string()
     };
     let text = said("no-such-tool", folder.path());
     assert!(text.contains("\"no-such-tool\"") && text.contains("not on the PATH /nowhere"), "{text}");

@@ -1,15 +1,16 @@
 //! Executes one step, from its folders to its result.
 
 use rustix::process::Pid;
-use shared::domain::FailReason;
+use shared::{contract::ANSWER_FILE, domain::FailReason};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Bench, env,
+    Bench,
+    env::{self, Program},
     group::{self},
-    inputs,
-    log::LogFile,
+    harness, inputs,
+    log::{LogFile, Printed},
     output,
     process::{self, Ended, Process},
     strays::Strays,
@@ -17,6 +18,7 @@ use super::{
 };
 use crate::{
     clock,
+    config::harness::Answer,
     session::{
         node::{Stop, StopCause},
         outbox::LogUpload,
@@ -133,9 +135,7 @@ async fn attempt(
             fetched.map_err(|e| Some(failed(FailReason::InputMissing, e)))?;
         }
     }
-    let program =
-        env::program(step, &bench.caller.node.id, &room, &bench.config.pass_env, |name| std::env::var_os(name))
-            .map_err(|e| Some(failed(FailReason::CouldNotStart, e)))?;
+    let program = program(bench, step, &room).map_err(|e| Some(failed(FailReason::CouldNotStart, e)))?;
     let path = bench.spool.log_path(&step.key);
     let log = LogFile::create(&path).await.map_err(|e| {
         Some(failed(FailReason::CouldNotStart, format!("cannot write its log {}: {e}", path.display())))
@@ -150,7 +150,7 @@ async fn attempt(
         let leader = started.0.group();
         Ok((started, leader))
     });
-    let (process, pipe) = started.map_err(|e: process::StartError| {
+    let (mut process, pipe) = started.map_err(|e: process::StartError| {
         bench.groups.clear();
         bench.spool.remove(&step.key);
         Some(failed(FailReason::CouldNotStart, e))
@@ -163,14 +163,17 @@ async fn attempt(
     tracing::info!(node = %bench.caller.node.id, step = %step.key, group = group.as_raw_pid(), "started");
     let upload = start_upload(bench, step, &log);
     let over = CancellationToken::new();
-    let copy = bench.tracker.spawn(log.copy(pipe, over.clone()));
+    let copy = bench.tracker.spawn(log.copy(pipe, process.take_stdout(), over.clone()));
     let (ended, status) = run(bench, step, process, strays, orders, lingering).await;
     over.cancel();
-    let Ok(mut log) = copy.await else {
+    let Ok((mut log, printed)) = copy.await else {
         return Err(Some(failed(FailReason::Killed, "the agent could not read the program's output")));
     };
     let mut record = record(step, outcome(step, ended, status).ok_or(None).inspect_err(|_| upload.abort())?);
     if matches!(record.outcome, Outcome::Completed { .. }) {
+        if let Err(why) = answer(bench, step, &printed, &room).await {
+            log.append(format!("[enode] there is no {ANSWER_FILE}: {why}\n").as_bytes()).await;
+        }
         match collect(bench, &room).await {
             Ok((files, skipped)) => {
                 record.artifacts = files;
@@ -185,6 +188,26 @@ async fn attempt(
     record.out = room.out;
     record.ended_at = clock::now();
     Ok((record, Some(upload)))
+}
+
+/// What is to be started.
+fn program(bench: &Bench, step: &WorkStep, room: &Room) -> Result<Program, String> {
+    let (config, node) = (&bench.config, &bench.caller.node.id);
+    let own = |name: &str| std::env::var_os(name);
+    match &step.agent {
+        Some(task) => harness::program(step, task, &config.harnesses, node, room, &config.pass_env, own)
+            .map_err(|e| e.to_string()),
+        None => env::program(step, node, room, &config.pass_env, own).map_err(|e| e.to_string()),
+    }
+}
+
+/// Makes the answer of a harness that prints it.
+async fn answer(bench: &Bench, step: &WorkStep, printed: &Printed, room: &Room) -> Result<(), String> {
+    let harness = step.agent.as_ref().and_then(|task| bench.config.harnesses.get(&task.harness));
+    match harness.map(|harness| &harness.answer) {
+        Some(Answer::Stdout(pointer)) => harness::keep_answer(printed, pointer.as_deref(), &room.out).await,
+        Some(Answer::File) | None => Ok(()),
+    }
 }
 
 fn start_upload(bench: &Bench, step: &WorkStep, log: &LogFile) -> LogUpload {

@@ -1,10 +1,10 @@
 //! The folders of a Run on a node.
 //!
 //! `STATE/work/NODE/RUN_ID/` holds `lease` (which lease it was made for), `run/` (the working directory of all
-//! its steps), and `in/SEQ-ATTEMPT/` and `out/SEQ-ATTEMPT/`, fresh for every attempt. The lease's mark is not
-//! in the working directory, because programs expect to find that empty at first (`git clone … .`) and have no
-//! business with it. `STATE/cache/NODE/` outlives Runs. A folder whose mark names another lease is not ours to
-//! use: its content belongs to a lease that has ended.
+//! its steps), and `in/SEQ-ATTEMPT/`, `out/SEQ-ATTEMPT/` and `task/SEQ-ATTEMPT/`, fresh for every attempt. The
+//! lease's mark is not in the working directory, because programs expect to find that empty at first
+//! (`git clone … .`) and have no business with it. `STATE/cache/NODE/` outlives Runs. A folder whose mark names
+//! another lease is not ours to use: its content belongs to a lease that has ended.
 
 use std::{
     fs, io,
@@ -40,6 +40,8 @@ pub struct Room {
     pub out: PathBuf,
     /// `$CACHE`
     pub cache: PathBuf,
+    /// What a coding agent is told. Made only for one.
+    pub task: PathBuf,
 }
 
 /// Why there is no folder.
@@ -120,6 +122,7 @@ impl Rooms {
             input: home.join("in").join(&name),
             out: home.join("out").join(&name),
             cache: self.cache.clone(),
+            task: home.join("task").join(&name),
         };
         for fresh in [&room.input, &room.out] {
             remove_tree(fresh).map_err(failed)?;

@@ -54,6 +54,9 @@ impl Watcher for Progress {
         if !current.is_empty() {
             text.push_str(&format!(", now {current}"));
         }
+        for waits in detail.steps.iter().filter_map(words::waits) {
+            text.push_str(&format!(", {waits}"));
+        }
         if let Some(why) = why {
             text.push_str(&format!(": {why}"));
         }

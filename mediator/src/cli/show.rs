@@ -43,6 +43,11 @@ fn page(io: &mut Io, detail: &RunDetail) -> Outcome<()> {
         let text = step.message.as_deref().unwrap_or_default();
         io.line(format_args!("\nstep {}: {}", clean(&step.id), super::output::clean_lines(text)))?;
     }
+    for step in &detail.steps {
+        if let Some(what) = &step.waits_for {
+            io.line(waits(run, step, what, detail.observed_at))?;
+        }
+    }
     if !detail.findings.is_empty() {
         io.line("\nConditions")?;
         for finding in &detail.findings {
@@ -65,6 +70,27 @@ fn page(io: &mut Io, detail: &RunDetail) -> Outcome<()> {
     Ok(())
 }
 
+/// "step ok asks, 5m left: Ship it?", and what to do about it.
+fn waits(run: &RunView, step: &StepView, what: &str, now: i64) -> String {
+    let left = step.deadline_at.map(|end| format!(", {} left", length(between(now, end)))).unwrap_or_default();
+    let what = super::output::clean_lines(what);
+    let id = clean(&step.id);
+    if step.state == "ASKED" {
+        format!("\nstep {id} asks{left}: {what}\n  mediator answer {} --step {id} …", clean(&run.run_id))
+    } else {
+        format!("\nstep {id} waits for {what}{left}\n  Who holds it: mediator explain {}", clean(&run.run_id))
+    }
+}
+
+/// "2 times (1 for a lost node, 1 for a drain)"
+fn again(detail: &RunDetail) -> String {
+    let times = if detail.starts == 1 { "once".to_owned() } else { format!("{} times", detail.starts) };
+    let drains = detail.starts.saturating_sub(detail.losses);
+    let why = [(detail.losses, "for a lost node"), (drains, "for a drain")];
+    let why = why.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}"));
+    format!("{times} ({})", why.collect::<Vec<_>>().join(", "))
+}
+
 fn facts(detail: &RunDetail, run: &RunView) -> Vec<(&'static str, String)> {
     let now = detail.observed_at;
     let at = |ms| format!("{} ({} ago)", Timestamp::from_millis(ms), short(between(ms, now)));
@@ -80,6 +106,9 @@ fn facts(detail: &RunDetail, run: &RunView) -> Vec<(&'static str, String)> {
     }
     if !run.assigned.is_empty() {
         facts.push(("Nodes", clean(&words::assigned(&run.assigned))));
+    }
+    if detail.starts > 0 {
+        facts.push(("Restarted", again(detail)));
     }
     facts.push(("Created", at(run.created_at)));
     if let Some(end) = run.ended_at {
@@ -101,8 +130,7 @@ fn step_table(detail: &RunDetail, colour: bool) -> comfy_table::Table {
             table::state(clean(&step.state)),
             chosen(step).into(),
             or_dash(clean(step.node.as_deref().unwrap_or_default())).into(),
-            // 0 means that it has not run.
-            if step.attempt == 0 { "-".into() } else { step.attempt.to_string().into() },
+            attempt(step).into(),
             or_dash(cut(&words::result(step), 48)).into(),
             took(step, detail.observed_at).into(),
             or_dash(cut(&step.needs.join(" "), 32)).into(),
@@ -110,6 +138,17 @@ fn step_table(detail: &RunDetail, colour: bool) -> comfy_table::Table {
         ]);
     }
     table
+}
+
+/// How often it was executed, and in which pass of a loop it is: "3 (round 1)".
+fn attempt(step: &StepView) -> String {
+    match (step.attempt, step.round) {
+        // 0 means that it has not run.
+        (0, 0) => "-".into(),
+        (0, round) => format!("- (round {round})"),
+        (attempt, 0) => attempt.to_string(),
+        (attempt, round) => format!("{attempt} (round {round})"),
+    }
 }
 
 /// SKIPPED alone does not tell a step that no fork picked from one that was picked and then fell out of reach.

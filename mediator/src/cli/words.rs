@@ -60,9 +60,17 @@ pub(crate) fn current(run: &RunView) -> String {
     run.current.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// "exit 2", "timeout: killed after 10m".
+/// What the mediator itself waits for on the Run's behalf: "step ok asks: Ship it?", "step more waits for role …".
+pub(crate) fn waits(step: &StepView) -> Option<String> {
+    let what = step.waits_for.as_deref()?;
+    let verb = if step.state == "ASKED" { "asks:" } else { "waits for" };
+    Some(format!("step {} {verb} {what}", step.id))
+}
+
+/// "exit 2", "timeout: killed after 10m"; of an open question or an acquire what it waits for.
 pub(crate) fn result(step: &StepView) -> String {
     let mut parts = Vec::new();
+    parts.extend(step.waits_for.clone());
     if let Some(code) = step.exit_code {
         parts.push(format!("exit {code}"));
     }

@@ -6,7 +6,7 @@
 
 use shared::{
     InstanceId, NodeId, RunId, StepName, Timestamp, WorkId,
-    domain::{Assigned, Capability, Cause, Drain, Finding, Lease, Node, Reject, Run, Step, StepState, Verdict},
+    domain::{Assigned, Capability, Cause, Drain, Finding, Lease, Node, Reject, Run, Step, StepState, Verdict, wanted},
 };
 
 use super::Services;
@@ -102,6 +102,7 @@ pub struct StepView {
     pub kind: &'static str,
     pub round: u32,
     pub deadline: Option<Timestamp>,
+    pub waits_for: Option<String>,
 }
 
 /// One Run with its steps.
@@ -406,7 +407,25 @@ impl StepView {
             kind: step.kind.as_str(),
             round: step.round,
             deadline: step.deadline.filter(|_| step.is_open()),
+            waits_for: waits_for(run, step),
         }
+    }
+}
+
+fn waits_for(run: &Run, step: &Step) -> Option<String> {
+    let spec = run.spec(step.seq)?;
+    match &step.state {
+        StepState::Asked { .. } => spec.ask.as_ref().map(|ask| ask.question.clone()),
+        StepState::Waiting => spec.acquire.as_ref().map(|acquire| {
+            let require = acquire.require();
+            let count = if require.count == 1 { "a node".to_owned() } else { format!("{} nodes", require.count) };
+            format!("role {}: {count} with {}", require.role, wanted(&require))
+        }),
+        StepState::Pending
+        | StepState::Claimed { .. }
+        | StepState::Done { .. }
+        | StepState::Failed { .. }
+        | StepState::Skipped { .. } => None,
     }
 }
 

@@ -1,6 +1,9 @@
 //! Dry run: what submitting a contract would come to now. Stores nothing.
 
-use shared::domain::{Assigned, Reject, preview};
+use shared::{
+    contract::WhenUnmatched,
+    domain::{Assigned, Reject, preview},
+};
 
 use super::{Services, submit};
 use crate::error::Error;
@@ -28,7 +31,9 @@ impl Services {
         Ok(match preview(&fleet, &contract.requires, &self.settings, tx.now()) {
             Ok(assigned) => Preview { state: "RUNNING", assigned, reject: None },
             Err(reject) => {
-                let state = if reject.is_permanent() { "FAILED" } else { "QUEUED" };
+                // It may wait for a node to come, but not for a rule of the fleet (no role) to change.
+                let waits = reject.role.is_some() && contract.when_unmatched == WhenUnmatched::Queue;
+                let state = if reject.is_permanent() && !waits { "FAILED" } else { "QUEUED" };
                 Preview { state, assigned: Vec::new(), reject: Some(reject) }
             }
         })

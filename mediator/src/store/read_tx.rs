@@ -35,6 +35,7 @@ pub struct ReadTx {
     now: Timestamp,
 }
 
+const RESERVATION: Query = Query::both("read.reservation", "SELECT reservation FROM fleet WHERE one = 1");
 const CONTRACT: Query = Query::both("read.contract", "SELECT contract FROM runs WHERE run_id = $1");
 
 impl ReadTx {
@@ -118,6 +119,7 @@ impl ReadTx {
     pub async fn fleet(&mut self) -> Result<Fleet, StoreError> {
         let mut fleet = Fleet::default();
         sync::load_all(&mut self.tx, &mut fleet).await?;
+        self.load_reservation(&mut fleet).await?;
         Ok(fleet)
     }
 
@@ -128,7 +130,15 @@ impl ReadTx {
     pub async fn fleet_without_line(&mut self) -> Result<Fleet, StoreError> {
         let mut fleet = Fleet::default();
         sync::load_nodes(&mut self.tx, &mut fleet).await?;
+        self.load_reservation(&mut fleet).await?;
         Ok(fleet)
+    }
+
+    async fn load_reservation(&mut self, fleet: &mut Fleet) -> Result<(), StoreError> {
+        if let Some(row) = self.tx.one(&RESERVATION, &[]).await? {
+            fleet.reservation = row.maybe_json("reservation").map_err(|bad| bad.of("fleet", 1))?;
+        }
+        Ok(())
     }
 
     /// Every open question, oldest first.

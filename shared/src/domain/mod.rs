@@ -38,7 +38,7 @@ pub use drain::{Drain, Policy};
 pub use fleet::{Fleet, Speaker};
 pub use lease::Lease;
 pub use line::{Place, Queue, Queued, Reservation, Shape};
-pub use matching::{Assigned, Reject, lacking, match_roles, satisfies};
+pub use matching::{Assigned, Reject, lacking, match_roles, satisfies, wanted};
 pub use node::{Capability, Node};
 pub use reap::{Reap, Rescan};
 pub use report::{Outcome, Report, ReportReply};

@@ -98,6 +98,27 @@ async fn show_is_a_page() {
 }
 
 #[tokio::test]
+async fn show_says_what_is_waited_for_and_how_often_it_started_over() {
+    let fake = Fake::start().await;
+    let run_view = RunView { assigned: vec![assigned("builder", "yard/0")], ..run_view("build-4", "RUNNING") };
+    let waits = |seq, id: &str, state: &str, what: String, deadline_at| StepView {
+        waits_for: Some(what),
+        started_at: Some(NOW - 60_000),
+        deadline_at,
+        ..step(seq, id, state)
+    };
+    let steps = vec![
+        StepView { attempt: 3, round: 2, ..step(0, "mend", "DONE") },
+        waits(1, "ok", "ASKED", format!("Ship it?\n{HOSTILE}"), Some(NOW + 600_000)),
+        waits(2, "more", "WAITING", "role extra: a node with capability board, chip=stm32".into(), None),
+        StepView { round: 2, ..step(3, "ship", "PENDING") },
+    ];
+    let detail = RunDetail { starts: 3, losses: 2, ..detail(run_view, steps) };
+    fake.lines().get_run.then(Ok(detail));
+    insta::assert_snapshot!("show-waiting", run(&fake, &["show", "build-4"]).await);
+}
+
+#[tokio::test]
 async fn explain_speaks_in_sentences() {
     let fake = Fake::start().await;
     let lendable = ExplainResponse {

@@ -192,6 +192,7 @@ pub fn step(step: &StepView) -> v1::StepView {
         kind: step.kind.to_owned(),
         round: step.round,
         deadline_at: millis(step.deadline),
+        waits_for: step.waits_for.clone(),
     }
 }
 

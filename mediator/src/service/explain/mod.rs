@@ -4,8 +4,10 @@
 //! busy before it counts as draining, and `live = busy + draining + free` for every role. What the words mean
 //! is decided by the domain; this only counts and tells.
 
+mod kept;
 mod node;
 mod run;
+mod waiting;
 
 use shared::{Duration, NodeId, RoleName, RunId, Timestamp, domain::Wake};
 

@@ -5,22 +5,38 @@ use std::collections::BTreeMap;
 use shared::{
     RunId, Timestamp,
     contract::Require,
-    domain::{Cause, Drain, Fleet, Node, Run, RunState, Settings, StepState, Verdict, Wake, lacking, satisfies},
+    domain::{
+        Cause, Drain, Fleet, Node, Run, RunState, Settings, StepState, Verdict, Wake, lacking, match_roles, satisfies,
+    },
 };
 
-use super::{Explanation, RoleExplanation, age, node::held_back, some};
+use super::{
+    Explanation, RoleExplanation, age, kept,
+    node::held_back,
+    some,
+    waiting::{self, Waiting},
+};
 
 /// Explains one Run against the fleet of the same snapshot.
 #[must_use]
 pub fn explain_run(fleet: &Fleet, run: &Run, settings: &Settings, now: Timestamp) -> Explanation {
-    // What is free now says nothing about a Run that has ended.
-    let ended = matches!(run.state, RunState::Succeeded(_) | RunState::Failed(_));
-    let requires = run.contract.requires.iter().filter(|_| !ended);
-    let roles: Vec<RoleExplanation> = requires.map(|it| role(fleet, it, now)).collect();
+    let waiting = waiting::acquires(run);
     let queued = run.state == RunState::Queued;
-    let place = queued.then(|| place(fleet, &run.id)).flatten();
+    // Of interest is what it still has to get.
+    let requires = run.contract.requires.iter().filter(|_| queued).chain(waiting.iter().map(|it| &it.require));
+    let roles: Vec<RoleExplanation> = requires.map(|it| role(fleet, it, now)).collect();
+    let place = (queued || !waiting.is_empty()).then(|| place(fleet, &run.id)).flatten();
     let too_wide = settings.max_per_run != 0 && run.contract.width() > settings.max_per_run;
-    let wakes = if queued && !too_wide { wakes(fleet, &roles) } else { Vec::new() };
+    let mut wakes = match &run.state {
+        RunState::Queued if !too_wide => wakes(fleet, &roles),
+        RunState::Running => wakes(fleet, &roles),
+        _ => Vec::new(),
+    };
+    let kept = kept::from(fleet, run, now).filter(|_| queued && !too_wide);
+    if kept.is_some() {
+        // Whatever ends the reservation lets go of its nodes.
+        wakes.extend(kept::WAKES.into_iter().filter(|wake| !wakes.contains(wake)).collect::<Vec<_>>());
+    }
     let summary = match &run.state {
         RunState::Queued if too_wide => format!(
             "run {} waits: it wants {} nodes and lease.max_per_run allows {}; raise the limit or cancel the run",
@@ -28,8 +44,13 @@ pub fn explain_run(fleet: &Fleet, run: &Run, settings: &Settings, now: Timestamp
             run.contract.width(),
             settings.max_per_run,
         ),
-        RunState::Queued => queued_summary(fleet, run, &roles, &wakes, place, now),
-        RunState::Running | RunState::Verifying => running_summary(fleet, run, now),
+        RunState::Queued => {
+            let mut text = queued_summary(fleet, run, &roles, &wakes, place, kept.is_some(), now);
+            text.push_str(&kept.map(|kept| format!("; {kept}")).unwrap_or_default());
+            text.push_str(&kept::for_it(fleet, run).map(|kept| format!("; {kept}")).unwrap_or_default());
+            text
+        }
+        RunState::Running | RunState::Verifying => running_summary(fleet, run, &waiting, now),
         RunState::Succeeded(verdict) => {
             format!("run {} SUCCEEDED: {}{}", run.id, ended_by(run, verdict), ago(run, now))
         }
@@ -38,7 +59,7 @@ pub fn explain_run(fleet: &Fleet, run: &Run, settings: &Settings, now: Timestamp
     Explanation { observed_at: now, summary, roles, place, wakes, lendable: None, reasons: Vec::new() }
 }
 
-fn role(fleet: &Fleet, require: &Require, now: Timestamp) -> RoleExplanation {
+pub(super) fn role(fleet: &Fleet, require: &Require, now: Timestamp) -> RoleExplanation {
     let mut it = RoleExplanation {
         role: require.role.clone(),
         wanted: require.count,
@@ -64,7 +85,7 @@ fn role(fleet: &Fleet, require: &Require, now: Timestamp) -> RoleExplanation {
 }
 
 impl RoleExplanation {
-    fn is_short(&self) -> bool {
+    pub(super) fn is_short(&self) -> bool {
         self.free < self.wanted
     }
 
@@ -121,6 +142,7 @@ fn queued_summary(
     roles: &[RoleExplanation],
     wakes: &[Wake],
     place: Option<u32>,
+    is_kept: bool,
     now: Timestamp,
 ) -> String {
     let short: Vec<String> = run
@@ -131,9 +153,20 @@ fn queued_summary(
         .filter(|(_, role)| role.is_short())
         .map(|(require, role)| format!("for role {}: {}", role.role, shortage(fleet, require, role, now)))
         .collect();
-    let line = place.map(|place| format!(" (number {place} in line)")).unwrap_or_default();
+    let again = match run.starts {
+        0 => String::new(),
+        1 => ", started over once".to_owned(),
+        times => format!(", started over {times} times"),
+    };
+    let line = place.map(|place| format!(" (number {place} in line{again})")).unwrap_or_default();
     if short.is_empty() {
-        return format!("run {}{line} can run now and is about to be taken", run.id);
+        let lendable = |node: &Node| fleet.is_busy(node);
+        return match match_roles(&run.contract.requires, fleet.live(now), lendable) {
+            // Enough for each role, and yet not for all of them at once.
+            Err(reject) => format!("run {}{line} waits: {}", run.id, reject.reason),
+            Ok(_) if is_kept => format!("run {}{line} waits", run.id),
+            Ok(_) => format!("run {}{line} can run now and is about to be taken", run.id),
+        };
     }
     let mut text = format!("run {}{line} waits {}", run.id, short.join("; and "));
     // The two likeliest are enough for a sentence; the list has all of them.
@@ -147,7 +180,7 @@ fn queued_summary(
     text
 }
 
-fn shortage(fleet: &Fleet, require: &Require, role: &RoleExplanation, now: Timestamp) -> String {
+pub(super) fn shortage(fleet: &Fleet, require: &Require, role: &RoleExplanation, now: Timestamp) -> String {
     if role.live == 0 {
         return nobody(fleet, require, role, now);
     }
@@ -218,7 +251,7 @@ fn nobody(fleet: &Fleet, require: &Require, role: &RoleExplanation, now: Timesta
     text
 }
 
-fn running_summary(fleet: &Fleet, run: &Run, now: Timestamp) -> String {
+fn running_summary(fleet: &Fleet, run: &Run, waiting: &[Waiting<'_>], now: Timestamp) -> String {
     let claimed = run.steps.iter().filter_map(|step| match &step.state {
         StepState::Claimed { node, at } => Some(format!("step {} on {node} for {}", step.name, age(now.since(*at)))),
         StepState::Pending
@@ -229,8 +262,13 @@ fn running_summary(fleet: &Fleet, run: &Run, now: Timestamp) -> String {
         | StepState::Skipped { .. } => None,
     });
     let claimed: Vec<String> = claimed.collect();
-    if !claimed.is_empty() {
-        return format!("run {} runs: {}", run.id, some(&claimed));
+    let waits = waiting::asks(run, now).chain(waiting.iter().map(|it| it.text(fleet, now)));
+    let waits = waits.collect::<Vec<_>>().join("; ");
+    match (claimed.is_empty(), waits.is_empty()) {
+        (false, true) => return format!("run {} runs: {}", run.id, some(&claimed)),
+        (false, false) => return format!("run {} runs: {}; and {waits}", run.id, some(&claimed)),
+        (true, false) => return format!("run {} holds its nodes and {waits}", run.id),
+        (true, true) => {}
     }
     let ready: Vec<String> = run
         .ready()

@@ -193,3 +193,87 @@ fn a_run_with_nothing_claimed_says_what_it_waits_for() {
     let stopping = Node { stopping: true, ..node("n1", "build") };
     assert_eq!(says(stopping), format!("{prefix}is not claimed: the agent of n1 is stopping"));
 }
+
+const OWN_STEPS: &str = r#"{
+    "requires": [{"as": "builder", "capability": "build"}],
+    "steps": [
+        {"id": "make", "uses": "builder", "run": ["make"]},
+        {"id": "more", "needs": ["make"], "timeout": "10m", "acquire": {"as": "extra", "capability": "test"}},
+        {"id": "ok", "needs": ["make"], "ask": {"question": "Ship\n it?", "answerers": ["someone"]}}
+    ]
+}"#;
+
+/// A Run whose first step is done, with its other two in these states.
+fn stands(more: shared::domain::StepState, ok: shared::domain::StepState) -> shared::domain::Run {
+    let mut run = running(run("busy", OWN_STEPS), "n1");
+    run.steps[0].state = shared::domain::StepState::Done { exit_code: Some(0), at: NOW };
+    let since = shared::Timestamp::from_millis(NOW.millis() - 65_000);
+    (run.steps[1].state, run.steps[1].started_at) = (more, Some(since));
+    run.steps[1].deadline = Some(shared::Timestamp::from_millis(NOW.millis() + 535_000));
+    run.steps[2].state = ok;
+    run
+}
+
+#[test]
+fn a_waiting_acquire_says_for_what_and_who_holds_it() {
+    let run = stands(shared::domain::StepState::Waiting, shared::domain::StepState::Done { exit_code: None, at: NOW });
+    let nodes = [node("n1", "build"), node("n2", "test")];
+    let mut fleet = fleet(&nodes, &[lease("n1", "busy"), lease("n2", "a")], &[]);
+    let require = run.contract.steps[1].acquire.as_ref().unwrap().require();
+    let (place, shape) =
+        (shared::domain::Place::of_acquire(1, 1), shared::domain::Shape::of_acquire(&run.id, 1, &require));
+    fleet.queue.insert(place, run.id.clone(), shape, NOW);
+    let got = explain_run(&fleet, &run, &Settings::default(), NOW);
+    assert_eq!(
+        got.summary,
+        "run busy holds its nodes and step more waits for role extra for 1m5s: 1 of 1 matching node is leased \
+         (run a on n2); it gives up in 8m55s"
+    );
+    assert_eq!(got.roles.len(), 1, "what it has is not in question");
+    assert_eq!((got.place, got.wakes[0]), (Some(1), Wake::RunSettled));
+}
+
+#[test]
+fn an_open_question_is_quoted_and_never_says_who_may_answer() {
+    let at = shared::Timestamp::from_millis(NOW.millis() - 65_000);
+    let run =
+        stands(shared::domain::StepState::Done { exit_code: None, at: NOW }, shared::domain::StepState::Asked { at });
+    let fleet = fleet(&[node("n1", "build")], &[lease("n1", "busy")], &[]);
+    let got = explain_run(&fleet, &run, &Settings::default(), NOW);
+    assert_eq!(
+        got.summary,
+        "run busy holds its nodes and step ok has asked a person for 1m5s: \"Ship it?\" \
+         (`mediator answer busy --step ok`)"
+    );
+    assert_eq!((got.place, got.wakes.len()), (None, 0));
+}
+
+#[test]
+fn what_a_reservation_keeps_back_is_said_on_both_sides() {
+    let wide = run("wide", &CONTRACT.replace(r#""capability": "build""#, r#""capability": "build", "count": 2"#));
+    let mut narrow = run("narrow", CONTRACT);
+    narrow.place = 2;
+    narrow.starts = 1;
+    let mut fleet = fleet(&[node("n1", "build"), node("n2", "build")], &[lease("n2", "a")], &[&wide, &narrow]);
+    fleet.reservation =
+        Some(shared::domain::Reservation { run: id("wide"), place: 1, nodes: [id("n1"), id("n2")].into() });
+    let got = explain_run(&fleet, &narrow, &Settings::default(), NOW);
+    assert_eq!(
+        got.summary,
+        "run narrow (number 2 in line, started over once) waits; n1 is free and kept for run wide, which is older and \
+         gathers 2 nodes"
+    );
+    assert_eq!(got.wakes, [Wake::RunSettled, Wake::RunCancelled, Wake::AdvertOpened]);
+    let got = explain_run(&fleet, &wide, &Settings::default(), NOW);
+    assert!(got.summary.ends_with("; n1, n2 are kept for it, 1 of them free already"), "{}", got.summary);
+}
+
+#[test]
+fn roles_that_share_no_node_are_not_called_runnable_one_by_one() {
+    let text = r#"{"requires": [{"as": "a", "capability": "build"}, {"as": "b", "capability": "build", "apart": true}],
+                   "steps": [{"id": "s", "uses": "a", "run": ["x"]}]}"#;
+    let run = run("pair", text);
+    let fleet = fleet(&[node("n1", "build")], &[], &[&run]);
+    let got = explain_run(&fleet, &run, &Settings::default(), NOW);
+    assert!(got.summary.contains("apart from the other roles"), "{}", got.summary);
+}

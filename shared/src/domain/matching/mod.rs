@@ -186,7 +186,9 @@ fn nodes(count: u32) -> String {
     if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") }
 }
 
-fn wanted(require: &Require) -> String {
+/// What a requirement asks of each node, in words.
+#[must_use]
+pub fn wanted(require: &Require) -> String {
     let mut text = format!("capability {}", require.capability);
     for (name, want) in &require.attrs {
         text.push_str(", ");
