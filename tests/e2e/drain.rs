@@ -127,7 +127,7 @@ on_both_engines! {
         assert_eq!(mediator.leases(), Vec::<serde_json::Value>::new());
     }
 
-    fn drain_wait_has_a_timeout_of_its_own(engine: Engine) {
+    fn a26_drain_wait_has_a_timeout_of_its_own(engine: Engine) {
         let (mediator, agent, gate) = started(engine);
         mediator.submit(&waiting(&gate, "held"));
         mediator.wait_step("held", "hold", "CLAIMED");

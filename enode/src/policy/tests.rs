@@ -219,7 +219,7 @@ fn the_first_read_after_a_start_is_the_files_word() {
 
 /// Each save pattern, observed as fast as possible while it happens many times.
 #[test]
-fn no_editor_opens_a_node_whose_owner_holds_it_back() {
+fn a41_no_editor_opens_a_node_whose_owner_holds_it_back() {
     type Save = fn(&Yard, &str);
     let truncate_and_write: Save = |yard, text| {
         let mut file = fs::File::create(yard.file()).unwrap();
