@@ -81,8 +81,8 @@ fn b16_a_wide_run_is_not_starved_by_an_endless_stream_of_narrow_ones() {
         for node in ["m", "n"] {
             narrow(&mut world);
             pass(&mut world, &["m", "n"], 10);
-            if world.lease(node).is_some() {
-                world.work(node);
+            if let Some(step) = world.claim(node) {
+                world.report(node, &step, 0).unwrap();
             }
         }
         rounds += 1;
