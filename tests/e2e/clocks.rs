@@ -107,7 +107,11 @@ fn c03_a_mediator_whose_clock_is_wrong_takes_no_live_lease() {
         wait_until("a horizon has passed", || observed(&right) > first && ends().is_some_and(|end| end > first));
         for id in ["held", "too"] {
             let page = right.show(id);
-            assert_eq!((&page["run"]["state"], &step_of(&page, "hold")["attempt"]), (&"RUNNING".into(), &1.into()), "{page}");
+            assert_eq!(
+                (&page["run"]["state"], &step_of(&page, "hold")["attempt"]),
+                (&"RUNNING".into(), &1.into()),
+                "{page}"
+            );
         }
         for agent in &mut agents {
             agent.kill();

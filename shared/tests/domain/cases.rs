@@ -39,7 +39,8 @@ fn a30_neither_time_nor_a_restart_ends_a_drain() {
 
 #[test]
 fn a31_a_capability_that_is_withdrawn_ends_nothing_and_takes_nothing_new() {
-    let on_gpu = "{requires: [{as: b, capability: gpu}], steps: [{id: s, uses: b, run: [x]}, {id: t, uses: b, run: [x]}]}";
+    let on_gpu =
+        "{requires: [{as: b, capability: gpu}], steps: [{id: s, uses: b, run: [x]}, {id: t, uses: b, run: [x]}]}";
     let mut world = World::new();
     world.join("n", &["build", "gpu"]);
     world.submit("running", on_gpu);
@@ -106,7 +107,10 @@ fn c28_a_cancel_frees_a_silent_node_at_once_and_it_counts_only_until_its_advert_
     world.wait(20);
     world.reap();
     // From here on only the node itself can change that.
-    world.submit("later", "{when_unmatched: queue, requires: [{as: b, capability: build}], steps: [{id: s, uses: b, run: [x]}]}");
+    world.submit(
+        "later",
+        "{when_unmatched: queue, requires: [{as: b, capability: build}], steps: [{id: s, uses: b, run: [x]}]}",
+    );
     assert_eq!((world.state("later"), world.lease("n")), ("QUEUED", None));
     world.report("n", &step, 0).unwrap_err();
     world.advert("n").unwrap();
