@@ -16,8 +16,15 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-const PAGES: [&str; 6] =
-    ["README.md", "docs/contract.md", "docs/drain.md", "docs/operating.md", "docs/performance.md", "docs/testing.md"];
+const PAGES: [&str; 7] = [
+    "README.md",
+    "docs/contract.md",
+    "docs/drain.md",
+    "docs/operating.md",
+    "docs/performance.md",
+    "docs/public-cases.md",
+    "docs/testing.md",
+];
 
 /// Every `mediator …` and `enode …` that a page shows as code: program, subcommand, long flags.
 fn commands() -> BTreeSet<(String, String, String)> {
@@ -106,6 +113,73 @@ fn the_units_start_what_there_is() {
         assert_eq!(words.next(), Some(program));
         help(program, &[words.next().unwrap()]);
         assert!(text.contains("Type=notify"), "both programs tell systemd when they are ready");
+    }
+}
+
+#[test]
+fn a39_an_agent_that_ended_as_it_was_told_is_not_started_again() {
+    // 0 is what `enode run` ends with after SIGTERM; an agent whose owner drained it does not end at all.
+    assert!(read("deploy/enode.service").lines().any(|line| line == "Restart=on-failure"));
+}
+
+/// Every test whose name begins with the id of a case, with its ids.
+fn tests_of_cases() -> BTreeSet<(String, String)> {
+    let mut found = BTreeSet::new();
+    let mut folders: Vec<PathBuf> =
+        ["tests", "shared", "mediator", "enode"].iter().map(|name| root().join(name)).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                for line in std::fs::read_to_string(&path).unwrap().lines() {
+                    let line = line.trim_start();
+                    let line = line.strip_prefix("async ").unwrap_or(line);
+                    let Some(name) = line.strip_prefix("fn ").and_then(|rest| rest.split('(').next()) else { continue };
+                    for id in name.split('_').map_while(case_id) {
+                        found.insert((id, name.to_owned()));
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+/// `a01` is A01.
+fn case_id(word: &str) -> Option<String> {
+    let (letter, digits) = word.split_at_checked(1)?;
+    let is_id = ["a", "b", "c", "d", "e"].contains(&letter)
+        && digits.len() == 2
+        && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_id.then(|| word.to_uppercase())
+}
+
+#[test]
+fn public_cases_and_their_tests_name_each_other() {
+    let page = read("docs/public-cases.md");
+    let existing = tests_of_cases();
+    let mut named = BTreeSet::new();
+    let mut cases = 0;
+    for line in page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| id")) {
+        let cells: Vec<&str> = line.split(" | ").collect();
+        assert_eq!(cells.len(), 5, "id, thread, what went wrong, what ours does, test: {line}");
+        let (id, priority) = cells[0].trim_start_matches("| ").split_once(' ').unwrap();
+        cases += 1;
+        let mut own = false;
+        for span in line.split('`').skip(1).step_by(2).filter(|span| span.contains("::")) {
+            let (file, name) = span.split_once("::").unwrap();
+            let text = read(file);
+            assert!(text.contains(&format!("fn {name}(")), "{id}: {file} has no test {name}");
+            own |= existing.contains(&(id.to_owned(), name.to_owned()));
+            named.insert(name.to_owned());
+        }
+        assert!(own || priority != "P1", "no test of {id} is named after it");
+    }
+    assert!(cases > 70, "the page has {cases} cases");
+    for (id, name) in existing {
+        assert!(named.contains(&name), "docs/public-cases.md does not name {name}, a test of {id}");
     }
 }
 

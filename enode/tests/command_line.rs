@@ -214,7 +214,7 @@ fn wait_without_a_mediator_ends_with_4_and_keeps_the_drain() {
 }
 
 #[tokio::test]
-async fn wait_with_a_lease_left_ends_with_3_and_names_the_run() {
+async fn a25_wait_with_a_lease_left_ends_with_3_and_names_the_run() {
     let (shown, url) = mediator().await;
     let yard = Yard::new(&url);
     shown.set("graceful", Some("build-7"));
@@ -226,7 +226,7 @@ async fn wait_with_a_lease_left_ends_with_3_and_names_the_run() {
 }
 
 #[tokio::test]
-async fn wait_ends_with_0_only_when_mediator_and_agent_both_say_so() {
+async fn a18_wait_ends_with_0_only_when_mediator_and_agent_both_say_so() {
     let (shown, url) = mediator().await;
     let yard = Yard::new(&url);
     shown.set("", Some("build-7"));
@@ -262,7 +262,7 @@ async fn wait_ends_with_0_only_when_mediator_and_agent_both_say_so() {
 }
 
 #[tokio::test]
-async fn wait_without_an_agent_ends_when_its_advert_has_expired() {
+async fn a17_wait_without_an_agent_ends_when_its_advert_has_expired() {
     let (shown, url) = mediator().await;
     let yard = Yard::new(&url);
     shown.set("graceful", None);

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_wake_point_is_seen_from_the_start() {
+    fn b02_every_wake_point_is_seen_from_the_start() {
         let recorder = builder().unwrap().build_recorder();
         let text = metrics::with_local_recorder(&recorder, || {
             describe();

@@ -2,6 +2,7 @@
 
 use tests::{
     Agent, AgentOptions, Engine, Mediator,
+    clock::shifted,
     mediator::{signal, step_of},
     on_both_engines, wait_for, wait_until,
 };
@@ -73,6 +74,54 @@ on_both_engines! {
             agent.restart();
             mediator.wait_node("n1", "has come", |node| Some(&node["instance"]) != before.as_ref());
             a_wrong_clock_changes_nothing(&mediator, &agent, off);
+        }
+    }
+}
+
+// C03: mediators whose clocks differ by ten minutes share a database. Only the database's time decides, whichever
+// of them reaps, so that neither takes a lease that is alive or overlooks one that is not.
+#[test]
+fn c03_a_mediator_whose_clock_is_wrong_takes_no_live_lease() {
+    let calm = ("MEDIATOR_LEASE__RENEW", "1s");
+    for by in ["+10m", "-10m"] {
+        let wrong_time = shifted(by);
+        let extra: Vec<(&str, &str)> =
+            std::iter::once(calm).chain(wrong_time.iter().map(|(key, value)| (*key, value.as_str()))).collect();
+        // The first one to start is the one that reaps.
+        let wrong = Mediator::start_with(Engine::Postgres, &extra);
+        let right = Mediator::start_beside(&wrong, &[calm]);
+        let observed = |at: &Mediator| millis(&at.json(&["nodes"])["observed_at"]);
+        assert!((observed(&wrong) - observed(&right)).abs() < 60_000, "both show the database's time");
+        let mut agents = [("n1", right.url()), ("n2", wrong.url())].map(|(name, url)| {
+            Agent::start_with(&right, &AgentOptions { mediator: Some(url), ..AgentOptions::builder(name) })
+        });
+        let gate = Gate::new();
+        for (at, id) in [(&right, "held"), (&wrong, "too")] {
+            at.wait_node("n1", "is listed", |_| true);
+            at.wait_node("n2", "is listed", |_| true);
+            at.submit(&waiting(&gate, id));
+            at.wait_step(id, "hold", "CLAIMED");
+        }
+        let ends = || right.leases().iter().map(|it| millis(&it["not_after"])).min();
+        let first = ends().unwrap();
+        wait_until("a horizon has passed", || observed(&right) > first && ends().is_some_and(|end| end > first));
+        for id in ["held", "too"] {
+            let page = right.show(id);
+            assert_eq!(
+                (&page["run"]["state"], &step_of(&page, "hold")["attempt"]),
+                (&"RUNNING".into(), &1.into()),
+                "{page}"
+            );
+        }
+        for agent in &mut agents {
+            agent.kill();
+        }
+        let gone = observed(&right);
+        for id in ["held", "too"] {
+            let page = right.wait_state(id, "FAILED");
+            assert_eq!(page["run"]["verdict"]["cause"], "lease_expired", "{page}");
+            let after = millis(&page["run"]["ended_at"]) - gone;
+            assert!((3_000..60_000).contains(&after), "{id} was found after {after} ms");
         }
     }
 }

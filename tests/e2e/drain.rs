@@ -127,7 +127,7 @@ on_both_engines! {
         assert_eq!(mediator.leases(), Vec::<serde_json::Value>::new());
     }
 
-    fn drain_wait_has_a_timeout_of_its_own(engine: Engine) {
+    fn a26_drain_wait_has_a_timeout_of_its_own(engine: Engine) {
         let (mediator, agent, gate) = started(engine);
         mediator.submit(&waiting(&gate, "held"));
         mediator.wait_step("held", "hold", "CLAIMED");
@@ -245,7 +245,8 @@ on_both_engines! {
         mediator.assert_no_wake_was_missed();
     }
 
-    fn a_second_sigterm_kills_the_step_and_says_so(engine: Engine) {
+    // E04: killed at once, and what it had said by then is there.
+    fn e04_a_second_sigterm_kills_the_step_and_says_so(engine: Engine) {
         let (mediator, mut agent, gate) = started(engine);
         mediator.submit(&waiting(&gate, "held"));
         mediator.wait_step("held", "hold", "CLAIMED");
@@ -256,6 +257,7 @@ on_both_engines! {
         let page = mediator.wait_state("held", "FAILED");
         assert_eq!(page["run"]["verdict"]["cause"], "step_failed");
         assert_eq!(step_of(&page, "hold")["reason"], "stopped");
+        assert_eq!(mediator.cli(&["logs", "held", "hold"]).ok().stdout, "waiting\n");
     }
 }
 

@@ -107,7 +107,7 @@ on_both_engines! {
     }
 
     // B07, B08: never and not now are told apart at submit, with the nearest miss.
-    fn b08_a_contract_no_node_can_meet_is_refused_with_the_nearest_miss(engine: Engine) {
+    fn b07_b08_a_contract_no_node_can_meet_is_refused_with_the_nearest_miss(engine: Engine) {
         let mediator = Mediator::start(engine);
         let _agent = Agent::start(&mediator, "n1");
         let file = mediator.home.path().join("never.yaml");

@@ -1,6 +1,9 @@
 //! Many at once: a long line of waiting Runs, many nodes that come back together, a mediator that is not there yet.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::Write,
+    time::{Duration, Instant},
+};
 
 use tests::{Agent, AgentOptions, Client, Engine, Mediator, on_both_engines, wait_until};
 
@@ -59,7 +62,7 @@ on_both_engines! {
     }
 
     // D01: all agents come back in the same moment; no lease is lost, and every node works again.
-    fn d01_all_agents_come_back_at_once_and_no_lease_is_lost(engine: Engine) {
+    fn d01_d02_all_agents_come_back_at_once_and_no_lease_is_lost(engine: Engine) {
         // A horizon as on two busy cores: 12 s.
         let mut mediator = Mediator::start_with(engine, &[("MEDIATOR_LEASE__RENEW", "2s")]);
         let names = ["a", "b", "c", "d"];
@@ -98,4 +101,36 @@ on_both_engines! {
         mediator.submit(&quick("after"));
         mediator.wait_state("after", "SUCCEEDED");
     }
+}
+
+// D07: somebody looks at the database and leaves a transaction open, so that nothing that has changed since can be
+// swept up. Work goes on, and the rows that every grant looks at stay as few as there is work.
+#[test]
+fn d07_a_transaction_that_is_left_open_holds_up_nothing() {
+    let mediator = Mediator::start(Engine::Postgres);
+    let _agents = ["n1", "n2"].map(|name| Agent::start(&mediator, name));
+    let mut idle = mediator.command_of("sh");
+    let mut idle = idle
+        .args(["-c", "exec psql -X -q -A -t -d \"$MEDIATOR_DATABASE\""])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut psql = idle.stdin.take().unwrap();
+    writeln!(psql, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM runs;").unwrap();
+    let left_open = || {
+        mediator.sql("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction' AND backend_xmin IS NOT NULL")
+    };
+    wait_until("its snapshot is held", || left_open() != "0");
+    let mut client = Client::connect(&mediator);
+    let contracts: Vec<String> = (0..200).map(|number| quick(&format!("r{number}"))).collect();
+    client.submit_all(&contracts);
+    for number in 0..200 {
+        let id = format!("r{number}");
+        wait_until(&format!("{id} ends"), || client.state(&id) == "SUCCEEDED");
+    }
+    assert_ne!(left_open(), "0", "it was there all the time");
+    assert_eq!(mediator.sql("SELECT (SELECT count(*) FROM leases) || ' ' || (SELECT count(*) FROM nodes)"), "0 2");
+    drop(psql);
+    idle.wait().unwrap();
 }

@@ -80,7 +80,7 @@ fn a_watcher_at_one_sees_what_happens_at_the_other() {
 }
 
 #[test]
-fn one_of_two_mediators_is_killed_in_the_middle_of_everything() {
+fn c30_one_of_two_mediators_is_killed_in_the_middle_of_everything() {
     let (mut one, two) = pair(&CALM);
     let agents: Vec<Agent> = (0..6)
         .map(|n| if n % 2 == 0 { agent(&one, &two, &format!("n{n}")) } else { agent(&two, &one, &format!("n{n}")) })

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_releases_only_after_it_lasted() {
+    fn a41_silence_releases_only_after_it_lasted() {
         for drain in [Drain::Graceful, Drain::AtBoundary] {
             for seen in silence() {
                 let mut judge = fresh();

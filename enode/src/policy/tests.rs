@@ -219,7 +219,7 @@ fn the_first_read_after_a_start_is_the_files_word() {
 
 /// Each save pattern, observed as fast as possible while it happens many times.
 #[test]
-fn no_editor_opens_a_node_whose_owner_holds_it_back() {
+fn a41_no_editor_opens_a_node_whose_owner_holds_it_back() {
     type Save = fn(&Yard, &str);
     let truncate_and_write: Save = |yard, text| {
         let mut file = fs::File::create(yard.file()).unwrap();
@@ -391,7 +391,34 @@ fn no_prefix_of_a_file_weakens_a_drain() {
     }
 }
 
+/// `FUZZ_INPUTS` for each target: `make test` takes a few, `make soak` many.
+fn inputs() -> proptest::test_runner::Config {
+    let cases = std::env::var("FUZZ_INPUTS").ok().and_then(|it| it.parse().ok()).unwrap_or(2_000);
+    proptest::test_runner::Config { cases, failure_persistence: None, ..proptest::test_runner::Config::default() }
+}
+
 proptest::proptest! {
+    #![proptest_config(inputs())]
+
+    /// A good file of which a part was replaced is read, or told with its line; what was read is harmless.
+    #[test]
+    fn a_policy_that_was_changed_is_read_or_refused(
+        at in 0usize..80, len in 0usize..12, with in "[-a-z0-9=\"'#\\[\\]{}.,\\\\ \n\r\t\u{0}\u{feff}]{0,8}", nested in 0usize..400
+    ) {
+        let good = "drain = \"graceful\"\nreason = 'mine'\nquarantine_cleared = \"x\"\npanel_token = \"t\"\n";
+        let (at, end) = (at.min(good.len()), (at + len).min(good.len()));
+        let text = format!("{}{with}{}x = {}", &good[..at], &good[end..], "[".repeat(nested));
+        for text in [&text[..], &text[..text.len() - nested - 4]] {
+            match parse("p", text.as_bytes()) {
+                Ok(written) => proptest::prop_assert!(!written.reason.contains('\n')),
+                Err(why) => {
+                    let line = why.strip_prefix("p:").and_then(|rest| rest.split(':').next()).unwrap_or_default();
+                    proptest::prop_assert!(line.parse::<usize>().is_ok_and(|it| it >= 1) && !why.contains('\n'), "{}", why);
+                }
+            }
+        }
+    }
+
     /// Nothing that can stand in a file makes it panic, and every message is one line.
     #[test]
     fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_codes_that_say_try_again_are_retried() {
+    fn e07_only_codes_that_say_try_again_are_retried() {
         for number in 0..=40 {
             let code = Code::from_i32(number);
             let retried = matches!(
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_to_a_ceiling_and_start_again() {
+    fn d02_pauses_grow_to_a_ceiling_and_start_again() {
         let mut backoff = Backoff::new();
         for most in [Duration::from_secs(3600), Duration::from_secs(1)] {
             for _ in 0..40 {

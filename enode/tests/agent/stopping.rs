@@ -46,7 +46,7 @@ async fn a_step_that_was_claimed_before_the_mediator_heard_of_the_stop_is_done()
 }
 
 #[tokio::test]
-async fn a_second_order_kills_and_reports_stopped() {
+async fn e04_a_second_order_kills_and_reports_stopped() {
     let mut yard = Yard::new().await;
     yard.grant("r1", 1);
     let mark = yard.path("mark");

@@ -98,7 +98,7 @@ async fn ten_thousand_files_are_stored_with_few_descriptors() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_before_the_start_is_said() {
+async fn e05_what_goes_wrong_before_the_start_is_said() {
     let yard = Yard::new().await;
     yard.grant("r1", 1);
     let cases: [(v1::Step, &str, &str); 5] = [

@@ -150,3 +150,15 @@ async fn the_admin_token_is_private_and_survives_a_fresh_database() {
     let (_three, third) = store(&clock).await;
     assert!(admin_token(&third, &clock, state.path()).await.unwrap_err().to_string().contains("delete it"));
 }
+
+proptest::proptest! {
+    #![proptest_config(crate::service::sample::inputs())]
+
+    #[test]
+    fn any_header_is_a_secret_of_its_own_or_nothing(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..40), good in proptest::bool::ANY) {
+        let header = if good { [b"Bearer ", &bytes[..]].concat() } else { bytes };
+        if let Some(secret) = bearer(&header) {
+            proptest::prop_assert!(!secret.is_empty() && secret.trim() == secret);
+        }
+    }
+}

@@ -53,6 +53,17 @@ fn later_layers_win() {
 }
 
 #[test]
+fn c04_a_horizon_of_less_than_three_intervals_is_refused() {
+    assert!(Settings::default().factor >= 3);
+    for (factor, good) in [("0", false), ("1", false), ("2", false), ("3", true)] {
+        let layers = Layers { env: env(&[("MEDIATOR_LEASE__FACTOR", factor)]), flags: state(), ..Layers::default() };
+        let told = load(&layers).err().map(|it| it.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+        assert_eq!(told.is_none(), good, "{factor}: {told:?}");
+        assert!(told.is_none_or(|it| it.contains("lease.factor") && it.contains("at least 3")));
+    }
+}
+
+#[test]
 fn every_mistake_is_told_at_once_with_its_source() {
     let dir = tempfile::tempdir().unwrap();
     let etc = file(dir.path(), "etc.toml", "colour = \"red\"\nlistn = \"x\"\nlisten = [1]\n[lease]\nfactor = 2\n");

@@ -145,4 +145,21 @@ mod tests {
         assert!(events(pairs(""), Some(b"x")).is_err());
         assert!(events(pairs("after=-1"), None).is_err());
     }
+
+    proptest::proptest! {
+        #![proptest_config(crate::service::sample::inputs())]
+
+        #[test]
+        fn any_query_is_read_or_refused_by_name(
+            names in proptest::collection::vec(proptest::sample::select(vec!["state", "work", "since", "limit", "after", "", "x", "\0"]), 0..5),
+            values in proptest::collection::vec("(\\PC{0,30}|[0-9]{0,25}|[-+.:TZ0-9]{0,30}|QUEUED|.{0,9})", 5),
+            header in proptest::option::of(proptest::collection::vec(proptest::num::u8::ANY, 0..25)),
+        ) {
+            let pairs: Vec<(String, String)> = names.iter().map(|it| (*it).to_owned()).zip(values).collect();
+            for error in [none(pairs.clone()).err(), runs(pairs.clone()).err(), events(pairs, header.as_deref()).err()].into_iter().flatten() {
+                proptest::prop_assert!(!error.violations().is_empty());
+                proptest::prop_assert!(error.violations().iter().all(|it| !it.message.is_empty()));
+            }
+        }
+    }
 }

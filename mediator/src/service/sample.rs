@@ -15,6 +15,12 @@ pub(crate) const POISON_PRINCIPAL: &str = "poison-principal";
 
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
+/// `FUZZ_INPUTS` for each target: `make test` takes a few, `make soak` many.
+pub(crate) fn inputs() -> proptest::test_runner::Config {
+    let cases = std::env::var("FUZZ_INPUTS").ok().and_then(|it| it.parse().ok()).unwrap_or(2_000);
+    proptest::test_runner::Config { cases, failure_persistence: None, ..proptest::test_runner::Config::default() }
+}
+
 pub(crate) fn id<T: std::str::FromStr>(text: &str) -> T
 where
     T::Err: std::fmt::Debug,

@@ -11,7 +11,7 @@ use crate::{
     support::Bed,
 };
 
-on_both_engines!(an_empty_fleet, every_node_counts_once);
+on_both_engines!(an_empty_fleet, d12_every_node_counts_once);
 
 async fn counts(bed: &Bed) -> Counts {
     bed.store.read().await.unwrap().counts().await.unwrap()
@@ -21,7 +21,7 @@ async fn an_empty_fleet(bed: Bed) {
     assert_eq!(counts(&bed).await, Counts::default());
 }
 
-async fn every_node_counts_once(bed: Bed) {
+async fn d12_every_node_counts_once(bed: Bed) {
     let mut fleet = Fleet::default();
     let now = bed.store.read().await.unwrap().now();
     let later = now + Duration::from_secs(600);

@@ -16,7 +16,7 @@ use crate::{
     world::{Op, World},
 };
 
-on_both_engines!(a_group_costs_what_one_costs);
+on_both_engines!(d05_a_group_costs_what_one_costs);
 
 /// Statements by name.
 #[derive(Clone, Default)]
@@ -57,7 +57,7 @@ async fn group(bed: &Bed, world: &mut World, fleet: &mut Fleet, ops: &[Op]) {
     tx.commit().await.unwrap();
 }
 
-async fn a_group_costs_what_one_costs(bed: Bed) {
+async fn d05_a_group_costs_what_one_costs(bed: Bed) {
     let seen = Seen::default();
     let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(seen.clone()));
     // Far ahead of PostgreSQL's own clock, so that nothing looks expired there.

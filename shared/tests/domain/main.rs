@@ -1,6 +1,7 @@
 //! The fleet's rules, through the commands that the mediator applies, with every invariant held after each.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod cases;
 mod drain;
 mod fencing;
 mod forks;

@@ -180,7 +180,7 @@ fn a_plain_renewal_and_the_sweep_promote_nobody() {
 }
 
 #[test]
-fn nobody_overtakes_an_older_run_and_a_wide_one_blocks_no_narrow_one() {
+fn b17_nobody_overtakes_an_older_run_and_a_wide_one_blocks_no_narrow_one() {
     let mut world = World::with(&["m", "n"]);
     world.submit("holder", ONE);
     let wide = "{requires: [{as: b, capability: build, count: 2}], steps: [{id: s, uses: b, run: [x]}]}";

@@ -112,7 +112,7 @@ async fn a_restart_of_the_mediator_is_survived() {
 }
 
 #[tokio::test]
-async fn time_that_runs_out_leaves_the_run() {
+async fn b09_time_that_runs_out_leaves_the_run() {
     let fake = Fake::start().await;
     fake.lines().submit.then(accepted(run_view("", "RUNNING")));
     fake.lines().watch_run.then(Ok(Says::then_hangs(vec![running()])));

@@ -5,7 +5,7 @@ use proto::v1::*;
 use super::{messages::*, *};
 
 #[tokio::test]
-async fn nodes_show_liveness_and_schedulability_apart() {
+async fn a12_nodes_show_liveness_and_schedulability_apart() {
     let fake = Fake::start().await;
     fake.lines().list_nodes.then(Ok(nodes()));
     insta::assert_snapshot!("nodes-table", run(&fake, &["nodes"]).await);

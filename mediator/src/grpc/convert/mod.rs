@@ -6,4 +6,6 @@ pub mod to_wire;
 pub mod work;
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use crate::{
     service::sample::{id, node},
 };
 
-fn agent() -> Identity {
+pub(super) fn agent() -> Identity {
     Identity { principal: id("yard"), role: Role::Node, node: None }
 }
 
@@ -16,7 +16,7 @@ fn text(text: &str) -> v1::AttrValue {
     v1::AttrValue { kind: Some(v1::attr_value::Kind::Text(text.to_owned())) }
 }
 
-fn request() -> v1::AdvertiseRequest {
+pub(super) fn request() -> v1::AdvertiseRequest {
     v1::AdvertiseRequest {
         node: Some(v1::NodeRef { node_id: "yard/0".into(), instance: "i1".into(), streams: vec!["s1".into()] }),
         label: "the yard".into(),

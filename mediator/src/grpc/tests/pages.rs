@@ -67,7 +67,7 @@ async fn bad_requests_name_the_parameter_and_what_to_write() {
 }
 
 #[tokio::test]
-async fn limits_and_next_walk_the_whole_list() {
+async fn d08_limits_and_next_walk_the_whole_list() {
     let (server, token) = furnished().await;
     let (mut path, mut seen) = ("/v1/runs?limit=1".to_owned(), Vec::new());
     loop {

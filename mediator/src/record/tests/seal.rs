@@ -115,7 +115,7 @@ async fn a_file_that_is_finished_too_late_is_refused() {
 }
 
 #[tokio::test]
-async fn a_log_or_file_that_is_not_whole_makes_the_record_truncated() {
+async fn e03_a_log_or_file_that_is_not_whole_makes_the_record_truncated() {
     for case in ["whole", "short log", "no log", "cut log", "lost file"] {
         let room = Room::with(Limits { log_bytes: if case == "cut log" { 4 } else { 100 }, ..Limits::default() });
         let mut input = room.filled().await;

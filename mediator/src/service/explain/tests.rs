@@ -61,7 +61,7 @@ fn a_leased_node_that_drains_needs_its_owner_as_well() {
 }
 
 #[test]
-fn a_draining_node_shows_its_owners_words() {
+fn a08_a_draining_node_shows_its_owners_words() {
     let got = why(&[drained(node("n1", "build"), Drain::Graceful, "holidays")], &[]);
     assert_eq!(
         got.summary,
@@ -71,7 +71,7 @@ fn a_draining_node_shows_its_owners_words() {
 }
 
 #[test]
-fn no_live_node_is_said_plainly() {
+fn b07_no_live_node_is_said_plainly() {
     let got = why(&[gone(node("n1", "build"), 120), node("n2", "other")], &[]);
     assert_eq!(
         got.summary,
