@@ -6,6 +6,7 @@ mod bad_input;
 mod clocks;
 mod closing;
 mod drain;
+mod fail_points;
 mod failover;
 mod first_steps;
 mod gate;

@@ -8,12 +8,12 @@ use shared::{
     domain::{Assigned, Capability, Drain, Finding, Policy, Reject},
 };
 
+use crate::service::ask::OpenAsk;
 use crate::service::{
     advert::Advertised,
     explain::{Explanation, RoleExplanation},
     observe::{CurrentView, EventRow, LeaseView, NodeView, Page, RunDetail, RunView, StepView, VerdictView},
 };
-use crate::service::ask::OpenAsk;
 
 fn millis(at: Option<Timestamp>) -> Option<i64> {
     at.map(Timestamp::millis)
