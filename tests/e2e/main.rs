@@ -8,6 +8,7 @@ mod closing;
 mod drain;
 mod fail_points;
 mod failover;
+mod faults;
 mod first_steps;
 mod gate;
 mod gc;

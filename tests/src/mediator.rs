@@ -86,8 +86,8 @@ pub struct Mediator {
     // Lives as long as the mediator that uses it.
     postgres: Option<Arc<Database>>,
     extra: Vec<(String, String)>,
-    // Where its next life is to end.
-    fail_at: Option<String>,
+    // Further environment of its next life only.
+    once: Vec<(&'static str, String)>,
     child: Option<Child>,
     // What the sweep had to promote in lives that have ended.
     swept: u64,
@@ -126,7 +126,7 @@ impl Mediator {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port").port();
         let extra = extra.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let address = format!("127.0.0.1:{port}");
-        let mut mediator = Self { home, address, database, postgres, extra, fail_at: None, child: None, swept: 0 };
+        let mut mediator = Self { home, address, database, postgres, extra, once: Vec::new(), child: None, swept: 0 };
         mediator.restart();
         mediator
     }
@@ -160,7 +160,7 @@ impl Mediator {
         let log = File::options().create(true).append(true).open(self.log_path()).expect("a log file");
         let mut command = self.command();
         command.arg("serve").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        command.envs(self.fail_at.take().map(|point| ("MEDIATOR_FAIL_AT", point)));
+        command.envs(std::mem::take(&mut self.once));
         self.child = Some(command.spawn().expect("start the mediator"));
         wait_until("the mediator serves", || {
             if let Some(status) = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten()) {
@@ -173,7 +173,13 @@ impl Mediator {
 
     /// Starts the process (again); it is to kill itself at a fail point (`docs/testing.md`).
     pub fn restart_to_die_at(&mut self, point: &str) {
-        self.fail_at = Some(point.to_owned());
+        self.once = vec![("MEDIATOR_FAIL_AT", point.to_owned())];
+        self.restart();
+    }
+
+    /// Starts the process (again) with a wall clock that is off by this much, as `faketime` writes it: `+1h`.
+    pub fn restart_with_clock(&mut self, by: &str) {
+        self.once = crate::clock::shifted(by);
         self.restart();
     }
 
