@@ -10,6 +10,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod error;
+mod fail;
 pub mod grpc;
 pub mod http;
 pub mod metrics;

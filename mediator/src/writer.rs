@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::{
     clock::{Stopwatch, SystemIds},
     error::Error,
-    metrics,
+    fail, metrics,
     store::{ErrorKind, FleetTx, Store, StoreError},
 };
 
@@ -188,7 +188,9 @@ impl<N: Notices> Task<N> {
             debug_assert_eq!(invariant::check(&self.fleet, &settings, now), None);
         }
         tx.write(&self.fleet, &changes).await?;
+        fail::group(fail::Side::Before, &changes);
         let last_event = tx.commit().await?;
+        fail::group(fail::Side::After, &changes);
         self.fleet.forget_idle_runs();
         Ok((changes, last_event))
     }

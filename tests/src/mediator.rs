@@ -86,6 +86,8 @@ pub struct Mediator {
     // Lives as long as the mediator that uses it.
     postgres: Option<Arc<Database>>,
     extra: Vec<(String, String)>,
+    // Further environment of its next life only.
+    once: Vec<(&'static str, String)>,
     child: Option<Child>,
     // What the sweep had to promote in lives that have ended.
     swept: u64,
@@ -123,8 +125,8 @@ impl Mediator {
         // Free now, and nobody else on this machine is likely to take it in the next moment.
         let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port").port();
         let extra = extra.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let mut mediator =
-            Self { home, address: format!("127.0.0.1:{port}"), database, postgres, extra, child: None, swept: 0 };
+        let address = format!("127.0.0.1:{port}");
+        let mut mediator = Self { home, address, database, postgres, extra, once: Vec::new(), child: None, swept: 0 };
         mediator.restart();
         mediator
     }
@@ -158,6 +160,7 @@ impl Mediator {
         let log = File::options().create(true).append(true).open(self.log_path()).expect("a log file");
         let mut command = self.command();
         command.arg("serve").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command.envs(std::mem::take(&mut self.once));
         self.child = Some(command.spawn().expect("start the mediator"));
         wait_until("the mediator serves", || {
             if let Some(status) = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten()) {
@@ -166,6 +169,29 @@ impl Mediator {
             // Over TLS the command line is the probe.
             if self.uses_tls() { self.cli(&["status"]).code == 0 } else { self.http_status("/readyz") == Some(200) }
         });
+    }
+
+    /// Starts the process (again); it is to kill itself at a fail point (`docs/testing.md`).
+    pub fn restart_to_die_at(&mut self, point: &str) {
+        self.once = vec![("MEDIATOR_FAIL_AT", point.to_owned())];
+        self.restart();
+    }
+
+    /// Starts the process (again) with a wall clock that is off by this much, as `faketime` writes it: `+1h`.
+    pub fn restart_with_clock(&mut self, by: &str) {
+        self.once = crate::clock::shifted(by);
+        self.restart();
+    }
+
+    /// Whether it has ended by itself. It must have been killed then.
+    pub fn has_died(&mut self) -> bool {
+        use std::os::unix::process::ExitStatusExt;
+        let Some(status) = self.child.as_mut().and_then(|child| child.try_wait().expect("look at it")) else {
+            return false;
+        };
+        assert_eq!(status.signal(), Some(9), "it ended in another way\n{}", self.log());
+        self.child = None;
+        true
     }
 
     /// kill -9, after a look at what the sweep had to do.

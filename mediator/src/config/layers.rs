@@ -60,7 +60,8 @@ impl Layers {
             }
         }
         for (name, value) in &self.env {
-            let ours = name.strip_prefix("MEDIATOR_").filter(|_| !CLIENT_VARIABLES.contains(&name.as_str()));
+            let other = CLIENT_VARIABLES.contains(&name.as_str()) || crate::fail::VARIABLE == Some(name);
+            let ours = name.strip_prefix("MEDIATOR_").filter(|_| !other);
             if let Some(key) = ours {
                 let key = key.to_lowercase().replace("__", ".");
                 figment =

@@ -16,6 +16,7 @@ use super::{
     manifest::Manifest,
     sync::{sync_entries, sync_file_system},
 };
+use crate::fail;
 
 /// A file that a step left.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +64,21 @@ pub(super) enum Stage {
     Published,
 }
 
+impl Stage {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Claimed => "claimed",
+            Self::Logs => "logs",
+            Self::Blobs => "blobs",
+            Self::Steps => "steps",
+            Self::Manifest => "manifest",
+            Self::ReadOnly => "read_only",
+            Self::Synced => "synced",
+            Self::Published => "published",
+        }
+    }
+}
+
 /// Called after each stage; an error stops there.
 pub(super) type After<'a> = &'a mut dyn FnMut(Stage) -> Result<(), RecordError>;
 
@@ -90,7 +106,13 @@ impl RecordStore {
         &self,
         inputs: Vec<SealInput>,
     ) -> Result<BTreeMap<RunId, Result<Sealed, RecordError>>, RecordError> {
-        self.blocking(move |inner| Ok(seal_group(inner, &inputs, &mut |_| Ok(())))).await
+        self.blocking(move |inner| {
+            Ok(seal_group(inner, &inputs, &mut |stage| {
+                fail::at("seal", stage.word());
+                Ok(())
+            }))
+        })
+        .await
     }
 }
 

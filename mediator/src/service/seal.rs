@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::Services;
 use crate::{
     error::Error,
+    fail,
     record::{Artifact, RecordError, SealInput},
     store::{ArtifactRow, ReadTx},
 };
@@ -94,7 +95,9 @@ impl Services {
         }
         for (runs, truncated) in [(whole, false), (truncated, true)] {
             if !runs.is_empty() {
+                fail::commit(fail::Side::Before, "seal");
                 self.store.mark_sealed(&runs, truncated).await?;
+                fail::commit(fail::Side::After, "seal");
             }
         }
         Ok(went)
