@@ -3,7 +3,7 @@
 
 DROP TABLE asks;
 CREATE TABLE asks (
-    run_id      TEXT NOT NULL,
+    run_id      TEXT COLLATE "C" NOT NULL,
     seq         BIGINT NOT NULL,
     attempt     BIGINT NOT NULL,
     question    TEXT NOT NULL,
