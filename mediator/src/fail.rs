@@ -10,7 +10,7 @@
 //!
 //! Must not know: why anybody would want it to die there.
 
-use shared::domain::{Changes, EventKind};
+use shared::domain::Changes;
 
 /// The variable, where it means something.
 pub(crate) const VARIABLE: Option<&str> = if cfg!(debug_assertions) { Some("MEDIATOR_FAIL_AT") } else { None };
@@ -67,6 +67,7 @@ pub(crate) fn at(word: &str, moment: &str) {
 /// What a group does, in the protocol's words.
 #[cfg(debug_assertions)]
 fn words(changes: &Changes) -> impl Iterator<Item = &'static str> {
+    use shared::domain::EventKind;
     let any = |kind| changes.events.iter().any(|event| event.kind == kind);
     // A Run that is placed as it comes in belongs to its submit.
     let is_old = |run: &Option<shared::RunId>| run.as_ref().is_none_or(|run| !changes.new_runs.contains(run));

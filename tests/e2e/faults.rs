@@ -91,7 +91,11 @@ on_both_engines! {
     }
 }
 
-// Where the mediator's own clock is the authority.
+fn observed(mediator: &Mediator) -> jiff::Timestamp {
+    mediator.json(&["nodes"])["observed_at"].as_str().unwrap().parse().unwrap()
+}
+
+// Where the mediator's own clock is the authority. Set back, its time stands at the latest that is stored.
 #[test]
 fn a_mediator_whose_clock_was_moved_by_an_hour_keeps_what_is_under_way() {
     let mut mediator = Mediator::start_with(Engine::Sqlite, &[("MEDIATOR_LEASE__RENEW", "2s")]);
@@ -102,8 +106,11 @@ fn a_mediator_whose_clock_was_moved_by_an_hour_keeps_what_is_under_way() {
         mediator.submit(&waiting(&gate, &held));
         mediator.wait_step(&held, "hold", "CLAIMED");
         assert_eq!(mediator.submit(&quick(&next))["run"]["state"], "QUEUED");
+        let before = observed(&mediator);
         mediator.kill();
         mediator.restart_with_clock(by);
+        let moved = observed(&mediator).duration_since(before).as_mins();
+        assert!(if word == "later" { moved >= 59 } else { (0..59).contains(&moved) }, "{by}: moved by {moved} minutes");
         assert_eq!(mediator.state(&held), "RUNNING", "{by}");
         gate.open(&held);
         let page = mediator.wait_state(&held, "SUCCEEDED");
