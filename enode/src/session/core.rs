@@ -224,6 +224,7 @@ impl NodeCore {
             self.held.values_mut().for_each(|rev| *rev = i64::MIN);
             // It may send again what was done and acknowledged, and waits for it then.
             self.seen.retain(|step, _| self.running.contains_key(step) || self.finished.contains_key(step));
+            self.over.clear();
         } else if self.known_rev.is_some_and(|known| known > reply.rev) {
             // Overtaken by a work item: what it says of leases and policy is older than what is known.
             return Vec::new();

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::fleet::Speaker;
 use super::{
-    Attempt, Cx, Decide, EventKind, FailReason, Fleet, Refusal, Run, RunState, Step, StepState, Touches, course, line,
+    Attempt, Cx, Decide, EventKind, FailReason, Fleet, Refusal, Run, RunState, Step, StepState, Touches, Wake, course,
+    line,
 };
 use crate::{Nonce, RunId, Seq, StepName, Timestamp, WorkId};
 
@@ -67,11 +68,22 @@ impl Decide for Claim {
         fleet.lease(&self.who.node).map(|lease| lease.run.clone()).into_iter().collect()
     }
 
+    fn goes_on_without(&self) -> bool {
+        true
+    }
+
     fn decide(&self, fleet: &mut Fleet, cx: &mut Cx<'_>) -> Result<Option<ClaimedStep>, Refusal> {
         let node = fleet.speaks(&self.who)?;
         let (id, rev, may_claim) = (node.id.clone(), node.rev, node.may_claim(cx.now));
         let Some(lease) = fleet.lease(&id).filter(|lease| lease.holds(cx.now)) else { return Ok(None) };
         let (run_id, nonce) = (lease.run.clone(), lease.nonce);
+        if !fleet.runs.contains_key(&run_id) {
+            // It was promoted without being read, and now it cannot be read. Its row is left for a person; the node
+            // goes to others.
+            fleet.release(&id, Wake::RunSettled, cx);
+            line::promotion::scan(fleet, cx);
+            return Ok(None);
+        }
         let Some(run) = fleet.runs.get(&run_id).filter(|run| run.state == RunState::Running) else { return Ok(None) };
         if let Some(step) = run.claimed_on(&id) {
             let same = step.attempt(step.attempt).is_some_and(|attempt| attempt.instance == self.who.instance);

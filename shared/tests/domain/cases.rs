@@ -3,7 +3,7 @@
 
 use shared::domain::{Drain, Wake};
 
-use crate::world::{ONE, TWO, World, capabilities};
+use crate::world::{ONE, TWO, World, capabilities, run_id};
 
 const DAY: u64 = 86_400;
 
@@ -130,4 +130,16 @@ fn e08_zero_repeats_are_none() {
         world.reap();
         assert_eq!(world.state("r"), state, "{key}");
     }
+}
+
+#[test]
+fn a_node_whose_run_cannot_be_read_goes_to_others() {
+    let mut world = World::with(&["n"]);
+    world.submit("r", ONE);
+    world.submit("q", ONE);
+    // As it is when its row was broken after it had been promoted unread.
+    world.fleet.unload_run(&run_id("r"));
+    assert!(world.claim("n").is_none());
+    assert_eq!(world.lease("n").as_deref(), Some("q"));
+    assert_eq!(world.claim("n").unwrap().run, run_id("q"));
 }
