@@ -58,7 +58,7 @@ pub(crate) fn at(word: &str, moment: &str) {
         return;
     }
     // No handler runs, nothing is flushed: as by the kernel's hand.
-    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    let _unreturned = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     loop {
         std::thread::park();
     }

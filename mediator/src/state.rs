@@ -175,7 +175,9 @@ mod tests {
             std::fs::write(dir.path().join(witness), "x").unwrap();
             for left in [None, Some("")] {
                 // A file without anything in it is what a crash before the first start leaves.
-                left.map(|text| std::fs::write(dir.path().join("mediator.db"), text).unwrap());
+                if let Some(text) = left {
+                    std::fs::write(dir.path().join("mediator.db"), text).unwrap();
+                }
                 let error = missed(dir.path(), dir.path(), &url, false).await.unwrap_err().to_string();
                 assert!(error.contains("--new-database") && error.contains("restore"), "{error}");
                 missed(dir.path(), dir.path(), &url, true).await.unwrap();

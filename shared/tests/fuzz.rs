@@ -23,6 +23,7 @@ fn seeds() -> Vec<String> {
 
 /// What may come of one input: the contract, which reads back from both of its forms, or problems with their place.
 fn taken_or_told(bytes: &[u8]) -> Result<(), TestCaseError> {
+    #[expect(clippy::disallowed_methods, reason = "a test may look at its own watch")]
     let started = Instant::now();
     match parse(bytes) {
         Ok(contract) => {

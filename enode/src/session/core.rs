@@ -95,8 +95,8 @@ pub struct NodeCore {
     seen: BTreeMap<StepKey, Nonce>,
     running: BTreeMap<StepKey, Nonce>,
     finished: BTreeMap<StepKey, Nonce>,
-    /// Leases of which the mediator said that they are gone for good, latest last.
-    over: VecDeque<LeaseKey>,
+    /// Leases of which the mediator said that they are gone for good, latest last, and whether it was asked again since.
+    over: VecDeque<(LeaseKey, bool)>,
     deadline: Option<(BootTime, Duration)>,
     advert_no: i64,
 }
@@ -115,8 +115,9 @@ impl NodeCore {
     }
 
     /// The number of the next advert.
-    pub const fn next_advert(&mut self) -> i64 {
+    pub fn next_advert(&mut self) -> i64 {
         self.advert_no += 1;
+        self.over.iter_mut().for_each(|(_, asked)| *asked = true);
         self.advert_no
     }
 
@@ -224,11 +225,12 @@ impl NodeCore {
             self.held.values_mut().for_each(|rev| *rev = i64::MIN);
             // It may send again what was done and acknowledged, and waits for it then.
             self.seen.retain(|step, _| self.running.contains_key(step) || self.finished.contains_key(step));
-            self.over.clear();
         } else if self.known_rev.is_some_and(|known| known > reply.rev) {
             // Overtaken by a work item: what it says of leases and policy is older than what is known.
             return Vec::new();
         }
+        // A lease that is over never comes back, so a mediator that names one when it is asked later has another store.
+        self.over.retain(|(lease, asked)| !(*asked && reply.leases.contains(lease)));
         self.policy = reply.policy.clone();
         self.known_rev = Some(reply.rev);
         self.known = reply.leases.iter().cloned().collect();
@@ -251,7 +253,7 @@ impl NodeCore {
         }
         // What ended its Run may have overtaken a step that was sent once more.
         let late = self.known_rev.is_some_and(|known| known >= rev) && !self.known.contains(&lease);
-        if late || self.over.contains(&lease) {
+        if late || self.over.iter().any(|(over, _)| *over == lease) {
             return Received::Ignore("its lease has ended");
         }
         if self.running.len() >= MAX_OPEN {
@@ -289,7 +291,7 @@ impl NodeCore {
 
     /// The lease has ended, whatever the rev: its Run is over.
     pub fn end(&mut self, lease: &LeaseKey) {
-        self.over.push_back(lease.clone());
+        self.over.push_back((lease.clone(), false));
         let surplus = self.over.len().saturating_sub(MAX_OVER);
         self.over.drain(..surplus);
         self.known.remove(lease);

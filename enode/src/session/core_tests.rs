@@ -165,6 +165,21 @@ fn a_step_that_was_sent_again_and_overtaken_by_the_end_of_its_run_is_not_run_aga
 }
 
 #[test]
+fn a_lease_that_a_later_answer_names_again_is_not_over() {
+    let mut node = NodeCore::default();
+    node.apply(&reply(5, &[lease("r", 1)]), at(1), None);
+    node.next_advert();
+    node.end(&lease("r", 1));
+    // Asked before the end: it may not know of it yet.
+    node.apply(&reply(5, &[lease("r", 1)]), at(2), None);
+    assert!(matches!(node.receive(&key("r", 0, 1), Nonce::from_bits(1), 6), Received::Ignore(_)));
+    // Asked since: its store is another one, and it waits for this step.
+    node.next_advert();
+    node.apply(&reply(6, &[lease("r", 1)]), at(3), None);
+    assert_eq!(node.receive(&key("r", 0, 1), Nonce::from_bits(1), 6), Received::Start(Vec::new()));
+}
+
+#[test]
 fn the_time_to_live_counts_from_the_sending() {
     let mut node = NodeCore::default();
     node.apply(&reply(1, &[]), at(1_000), None);

@@ -25,13 +25,15 @@ const REMEMBERED: Duration = Duration::from_secs(1);
 /// Most credentials remembered.
 const MOST: usize = 10_000;
 
+/// Credentials by key, with the moment of the look; none: nothing is held against this certificate.
+type Known = HashMap<String, (Option<Identity>, Timestamp)>;
+
 /// Knows credentials. Cheap to clone.
 #[derive(Clone)]
 pub struct Auth {
     store: Store,
     clock: Clock,
-    /// By key; none: nothing is held against this certificate.
-    known: Arc<Mutex<HashMap<String, (Option<Identity>, Timestamp)>>>,
+    known: Arc<Mutex<Known>>,
 }
 
 /// Who was let in, and by what.

@@ -80,8 +80,8 @@ impl Client {
 
     fn prepare(global: &Global) -> Outcome<Self> {
         let urls: Vec<&str> = global.mediator.split(',').map(str::trim).filter(|url| !url.is_empty()).collect();
-        let hosts = urls.iter().filter_map(|url| url.parse::<Uri>().ok()?.host().map(is_loopback));
-        let bearer = token(global, !urls.is_empty() && hosts.fold(true, |all, here| all && here))?;
+        let mut hosts = urls.iter().filter_map(|url| url.parse::<Uri>().ok()?.host().map(is_loopback));
+        let bearer = token(global, !urls.is_empty() && hosts.all(|here| here))?;
         let mediators: Vec<_> = urls.iter().map(|url| Self::mediator(global, url)).collect::<Outcome<_>>()?;
         if mediators.is_empty() {
             return Err(Failure::refused("--mediator: there is no address in it")

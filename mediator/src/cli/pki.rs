@@ -91,7 +91,7 @@ pub(crate) async fn pki(io: &mut Io, format: Format, command: Pki) -> Outcome {
             let revoked_at = stored.and_then(|(row, _)| row.revoked_at).unwrap_or(row.created_at);
             let fingerprint = row.hash.trim_start_matches("cert:").to_owned();
             let shown = Revoked { fingerprint, revoked_at };
-            print(io, format, &shown, &[shown.fingerprint.clone()])?;
+            print(io, format, &shown, std::slice::from_ref(&shown.fingerprint))?;
         }
     }
     Ok(Exit::Ok)

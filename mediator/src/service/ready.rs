@@ -15,9 +15,12 @@ const FRESH: Duration = Duration::from_secs(1);
 /// The longest that looking may take; a disk that hangs is not one that can be written.
 const LONGEST: Duration = Duration::from_secs(5);
 
+/// An answer and its age.
+type Answered = (Stopwatch, Result<(), String>);
+
 /// Answers the question for everybody. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Readiness(Arc<Mutex<Option<(Stopwatch, Result<(), String>)>>>);
+pub struct Readiness(Arc<Mutex<Option<Answered>>>);
 
 impl Readiness {
     /// Why the mediator is not ready, if it is not.
