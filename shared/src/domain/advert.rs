@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::fleet::Speaker;
 use super::{
-    Capability, Cause, Cx, Decide, Drain, EventKind, Fleet, Node, Policy, Refusal, Touches, Wake, line, settle,
+    Capability, Cause, Cx, Decide, Drain, EventKind, Fleet, Node, Policy, Refusal, Touches, Wake, course, line,
 };
 use crate::{InstanceId, NodeId, Nonce, RunId, Seq, StreamId, Timestamp};
 
@@ -141,7 +141,7 @@ impl Advert {
             }
             cx.changes.attempts.insert((run_id.clone(), claimed.0, claimed.1));
         } else {
-            settle::lose_node(fleet, cx, run_id, id, Cause::NodeRestarted(id.clone()));
+            course::lose_node(fleet, cx, run_id, id, Cause::NodeRestarted(id.clone()));
         }
     }
 
@@ -200,7 +200,7 @@ impl Advert {
             fleet.renew_lease(id, cx);
         }
         if self.policy.drain == Drain::AtBoundary {
-            settle::boundary(fleet, cx, id);
+            course::boundary(fleet, cx, id);
         }
         if !old.is_lendable(cx.now) || old.capabilities != self.capabilities {
             self.open(fleet, cx);

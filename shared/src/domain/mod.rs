@@ -9,6 +9,7 @@
 //! What must hold between two commands is written down in [`invariant`].
 
 mod advert;
+mod answer;
 mod cancel;
 mod changes;
 mod claim;
@@ -30,10 +31,11 @@ mod verdict;
 mod wake;
 
 pub use advert::{Advert, AdvertReply, OpenWork};
+pub use answer::AnswerAsk;
 pub use cancel::Cancel;
 pub use changes::{Changes, Cx, Decide, EventKind, FleetEvent, Ids, Promotion, Refusal, Settings, Touches};
 pub use claim::{Claim, ClaimedStep, InputFile};
-pub use course::{AnswerAsk, Artifact, AskChange, AskChangeKind};
+pub use course::{Artifact, AskChange, AskChangeKind};
 pub use drain::{Drain, Policy};
 pub use fleet::{Fleet, Speaker};
 pub use lease::Lease;

@@ -1,8 +1,6 @@
 //! The reaper, and the two scans that belong to no event.
 
-use super::{
-    Cause, Cx, Decide, FailReason, Fleet, Refusal, RunState, Step, StepState, Touches, Wake, course, line, settle,
-};
+use super::{Cause, Cx, Decide, FailReason, Fleet, Refusal, RunState, Step, StepState, Touches, Wake, course, line};
 use crate::{NodeId, RunId, Seq, Timestamp};
 
 /// What time alone brings about: questions and acquires whose time is over, leases that have run out, nodes that
@@ -39,7 +37,7 @@ impl Decide for Reap {
             // Losing one node may have ended the Run, and with it the leases on the others.
             let still = fleet.lease(node).is_some_and(|lease| lease.run == *run && !lease.holds(cx.now));
             if still {
-                settle::lose_node(fleet, cx, run, node, Cause::LeaseExpired(node.clone()));
+                course::lose_node(fleet, cx, run, node, Cause::LeaseExpired(node.clone()));
             }
         }
         line::reservation::review(fleet, cx, Wake::LeaseExpired);

@@ -1,18 +1,12 @@
-//! How a Run ends, and what losing a node means.
-//!
-//! [`close`] is the only way to a terminal state, [`lose_node`] the one function that decides for drain, loss
-//! and restart alike whether a Run can go on without a node.
+//! How a Run ends: [`close`] is the only way to a terminal state, [`settle`] looks whether it is time.
 
 use serde_json::json;
 
-use super::{
-    AskChange, Cause, Cx, Drain, EventKind, FailReason, Fleet, Place, RunState, StepState, Verdict, Wake, course,
-    verdict,
-};
-use crate::{NodeId, RunId, Seq, contract::OnDrain};
+use super::{AskChange, Cause, Cx, EventKind, FailReason, Fleet, Place, RunState, StepState, Verdict, Wake, verdict};
+use crate::{NodeId, RunId, Seq};
 
 /// The wake point under which the leases of a Run that ended this way are freed.
-const fn wake_of(cause: &Cause) -> Wake {
+pub(super) const fn wake_of(cause: &Cause) -> Wake {
     match cause {
         // A rejected Run held nothing; its name stands here only so that the list is whole.
         Cause::Judged | Cause::StepFailed(_) | Cause::Rejected => Wake::RunSettled,
@@ -115,42 +109,6 @@ pub(super) fn settle(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId) {
     let (succeeded, _) = verdict::judge(run);
     cx.changes.event(EventKind::RunVerifying, Some(id), None, json!({}));
     close(fleet, cx, id, Cause::Judged, succeeded);
-}
-
-/// A Run loses a node, for whatever reason. If no step can still need it, the node is given back and the Run goes
-/// on; otherwise the Run starts over, where its contract allows that, or ends.
-pub(super) fn lose_node(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, node: &NodeId, cause: Cause) {
-    let Some(run) = fleet.runs.get(id) else {
-        // Its row could not be read. The node is the owner's: it goes back, the row is left for a person.
-        return fleet.release(node, wake_of(&cause), cx);
-    };
-    let is_drain = matches!(cause, Cause::Drain(_));
-    if !run.needs_node(node) {
-        // What the reaper or a restart takes is theirs by name, also where the Run goes on without it.
-        let wake = if is_drain { Wake::PartialRelease } else { wake_of(&cause) };
-        fleet.release(node, wake, cx);
-        // A Run that was promoted without being read has not begun its own steps, and this may be the last that
-        // anybody hears of it.
-        return course::proceed(fleet, cx, id);
-    }
-    let starts_over =
-        if is_drain { run.contract.on_drain == OnDrain::Requeue } else { run.losses < run.contract.on_lost.retry };
-    if starts_over {
-        course::start_over(fleet, cx, id, &cause, wake_of(&cause));
-    } else {
-        close(fleet, cx, id, cause, false);
-    }
-}
-
-/// The owner's word at a boundary: an at-boundary node with a lease and nothing claimed is taken back at once,
-/// so that an idle lease can never hang.
-pub(super) fn boundary(fleet: &mut Fleet, cx: &mut Cx<'_>, node: &NodeId) {
-    let at_boundary = fleet.node(node).is_some_and(|node| node.policy.drain == Drain::AtBoundary);
-    let Some(lease) = fleet.lease(node).filter(|_| at_boundary) else { return };
-    let run = lease.run.clone();
-    if fleet.runs.get(&run).is_none_or(|run| run.claimed_on(node).is_none()) {
-        lose_node(fleet, cx, &run, node, Cause::Drain(node.clone()));
-    }
 }
 
 /// Gives back the nodes of roles that this step, which is DONE, releases, as far as the Run holds them for nothing

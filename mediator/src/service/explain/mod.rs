@@ -6,6 +6,7 @@
 
 mod kept;
 mod node;
+mod role;
 mod run;
 mod waiting;
 

@@ -8,7 +8,7 @@ use shared::{
 
 use super::{
     age,
-    run::{role, shortage},
+    role::{role, shortage},
 };
 
 /// An acquire that stands in line.

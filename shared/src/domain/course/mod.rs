@@ -7,13 +7,14 @@
 mod acquire;
 mod ask;
 pub(super) mod fork;
+mod loss;
 mod rewind;
 mod start_over;
 
 pub(super) use acquire::{acquired, end_acquire};
 pub(super) use ask::withdraw;
-pub use ask::{AnswerAsk, Artifact, AskChange, AskChangeKind};
-pub(super) use start_over::start_over;
+pub use ask::{Artifact, AskChange, AskChangeKind};
+pub(super) use loss::{boundary, lose_node};
 
 use serde_json::json;
 
@@ -112,7 +113,7 @@ pub(super) fn proceed(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId) {
     begin_own_steps(fleet, cx, id);
     for node in fleet.runs.get(id).map(|run| run.nodes()).unwrap_or_default() {
         if fleet.lease(&node).is_some_and(|lease| lease.run == *id) {
-            settle::boundary(fleet, cx, &node);
+            boundary(fleet, cx, &node);
         }
     }
     settle::announce_ready(fleet, cx, id);
