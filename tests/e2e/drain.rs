@@ -250,6 +250,8 @@ on_both_engines! {
         let (mediator, mut agent, gate) = started(engine);
         mediator.submit(&waiting(&gate, "held"));
         mediator.wait_step("held", "hold", "CLAIMED");
+        let log = || mediator.cli(&["logs", "held", "hold"]).ok().stdout;
+        wait_until("it has said something", || log() == "waiting\n");
         agent.terminate();
         mediator.wait_node("n1", "is stopping", |node| node["stopping"] == true);
         agent.terminate();
@@ -257,7 +259,7 @@ on_both_engines! {
         let page = mediator.wait_state("held", "FAILED");
         assert_eq!(page["run"]["verdict"]["cause"], "step_failed");
         assert_eq!(step_of(&page, "hold")["reason"], "stopped");
-        assert_eq!(mediator.cli(&["logs", "held", "hold"]).ok().stdout, "waiting\n");
+        assert_eq!(log(), "waiting\n");
     }
 }
 
