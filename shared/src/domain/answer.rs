@@ -44,10 +44,11 @@ impl Decide for AnswerAsk {
         cx.changes.asks.push(AskChange { run: id.clone(), seq, attempt, kind: AskChangeKind::Answered { by, answer } });
         let name = ANSWER_FILE.to_owned();
         cx.changes.artifacts.push(Artifact { run: id.clone(), seq, attempt, name: name.clone(), sha256, size });
-        // While everybody waited for this answer no lease could run out; from now on they can, from a fresh start.
+        // While everybody waited for this answer no lease could run out; from now on they can, from a fresh start. Where
+        // others were at work meanwhile a lease that has run out stays so.
         for node in fleet.runs.get(&id).map(Run::nodes).unwrap_or_default() {
             if fleet.lease(&node).is_some_and(|lease| lease.run == id) {
-                fleet.extend_lease(&node, cx);
+                fleet.renew_lease(&node, cx);
             }
         }
         let state = StepState::Done { exit_code: None, at: cx.now };

@@ -84,6 +84,10 @@ fn serve(fleet: &mut Fleet, cx: &mut Cx<'_>, mut heads: BTreeSet<Place>, wake: O
             }
         }
         heads.extend(fleet.queue.head_of(&queued.shape.hash));
+        if !cx.opened.is_empty() {
+            // Serving this one freed others, perhaps for somebody older who was not among these.
+            cx.joined.append(&mut heads);
+        }
     }
 }
 

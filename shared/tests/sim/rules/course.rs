@@ -46,11 +46,13 @@ impl Rules {
             else {
                 continue;
             };
-            let held = |node| look.after.lease(node).is_some_and(|lease| lease.run == run.id);
+            // What it was promoted with: an acquire of it may have been served since, and is never held back.
+            let assigned = event.data["assigned"].as_array().into_iter().flatten();
+            let given: Vec<&str> = assigned.filter_map(|it| it["node"].as_str()).collect();
             let taken = kept
                 .nodes
                 .intersection(&was.nodes)
-                .find(|node| held(node))
+                .find(|node| given.contains(&node.as_str()))
                 .filter(|_| run.place > kept.place && was.run == kept.run);
             self.must("reserved", taken.is_none(), || format!("{} got {taken:?}, kept for {}", run.id, kept.run));
         }
