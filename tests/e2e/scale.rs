@@ -56,7 +56,8 @@ on_both_engines! {
             client.state("q60") == "SUCCEEDED"
         });
         assert!(started.elapsed() < Duration::from_secs(50), "{:?}", started.elapsed());
-        // The wide ones of the line wait for two nodes that are free at once, which nothing promises yet.
+        // The wide ones of the line wait for two nodes that are free at once, which nothing promises
+        // before `queue.reserve_after`.
         for id in ["q1", "q2", "q6"] {
             wait_until(&format!("{id} has run"), || client.state(id) == "SUCCEEDED");
         }

@@ -20,7 +20,7 @@ pub(crate) const SETTINGS: Settings = Settings {
     restart_grace: None,
 };
 
-/// Read without the checks of a submission: some of these are not offered to submitters yet.
+/// Read without the checks of a submission, as the store reads them.
 const CONTRACTS: [&str; 5] = [
     r#"{"requires": [{"as": "a", "capability": "build"}], "steps": [{"id": "one", "uses": "a", "run": ["x"]}]}"#,
     r#"{"work": {"system": "git", "change_id": "I5"},

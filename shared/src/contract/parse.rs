@@ -75,8 +75,7 @@ pub fn contract_hash(contract: &Contract) -> String {
 }
 
 impl Contract {
-    /// Reads back what [`canonical_json`] wrote. It was validated then; whether all of it is supported is not
-    /// asked again.
+    /// Reads back what [`canonical_json`] wrote. It was validated then.
     ///
     /// # Errors
     /// Where the stored text is not a contract.

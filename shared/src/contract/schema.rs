@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Contract, MAX_COUNT, MAX_FILES, MAX_ROLES, MAX_STEPS};
 
-/// A commented contract that uses what is supported.
+/// A commented contract to start from.
 #[must_use]
 pub const fn example() -> &'static str {
     include_str!("example.yaml")

@@ -46,10 +46,8 @@ impl Decide for AnswerAsk {
         cx.changes.artifacts.push(Artifact { run: id.clone(), seq, attempt, name: name.clone(), sha256, size });
         // While everybody waited for this answer no lease could run out; from now on they can, from a fresh start. Where
         // others were at work meanwhile a lease that has run out stays so.
-        for node in fleet.runs.get(&id).map(Run::nodes).unwrap_or_default() {
-            if fleet.lease(&node).is_some_and(|lease| lease.run == id) {
-                fleet.renew_lease(&node, cx);
-            }
+        for node in fleet.nodes_held_by(&id) {
+            fleet.renew_lease(&node, cx);
         }
         let state = StepState::Done { exit_code: None, at: cx.now };
         course::end_step(fleet, cx, &id, seq, Ended { state, produced: vec![name], value, node: None });

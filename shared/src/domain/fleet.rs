@@ -188,14 +188,8 @@ impl Fleet {
 
     /// Renews a lease that still holds. One that has run out is never revived, unless nothing can run under it.
     pub(super) fn renew_lease(&mut self, id: &NodeId, cx: &mut Cx<'_>) {
-        if self.lease(id).is_some_and(|lease| lease.holds(cx.now) || self.is_exempt(lease)) {
-            self.extend_lease(id, cx);
-        }
-    }
-
-    /// One full horizon, from now.
-    pub(super) fn extend_lease(&mut self, id: &NodeId, cx: &mut Cx<'_>) {
-        if let Some(lease) = self.leases.get_mut(id) {
+        let renews = self.lease(id).is_some_and(|lease| lease.holds(cx.now) || self.is_exempt(lease));
+        if let Some(lease) = self.leases.get_mut(id).filter(|_| renews) {
             // Never shortened: the agent may have been promised more when a mediator stopped.
             lease.not_after = lease.not_after.max(cx.now + cx.settings.horizon());
             cx.changes.leases.insert(id.clone());
@@ -208,12 +202,36 @@ impl Fleet {
         self.runs.get(&lease.run).is_some_and(Run::waits_for_a_person)
     }
 
-    /// How many nodes a Run holds.
+    /// Whether a Run holds this node. It may have been given the node and have given it back.
+    fn holds(&self, run: &RunId, node: &NodeId) -> bool {
+        self.lease(node).is_some_and(|lease| lease.run == *run)
+    }
+
+    /// The nodes that a loaded Run holds.
+    pub(super) fn nodes_held_by(&self, run: &RunId) -> Vec<NodeId> {
+        let nodes = self.runs.get(run).map(Run::nodes).unwrap_or_default();
+        nodes.into_iter().filter(|node| self.holds(run, node)).collect()
+    }
+
+    /// How many nodes a loaded Run holds.
     #[must_use]
     pub fn held_by(&self, run: &RunId) -> u32 {
-        let nodes = self.runs.get(run).map(Run::nodes).unwrap_or_default();
-        let held = nodes.iter().filter(|node| self.lease(node).is_some_and(|lease| lease.run == *run)).count();
-        u32::try_from(held).unwrap_or(u32::MAX)
+        u32::try_from(self.nodes_held_by(run).len()).unwrap_or(u32::MAX)
+    }
+
+    /// Deletes the leases that a Run has on any of these nodes.
+    pub(super) fn release_held(
+        &mut self,
+        run: &RunId,
+        nodes: impl IntoIterator<Item = NodeId>,
+        wake: Wake,
+        cx: &mut Cx<'_>,
+    ) {
+        for node in nodes {
+            if self.holds(run, &node) {
+                self.release(&node, wake, cx);
+            }
+        }
     }
 
     /// Takes a Run into memory as it was read, and its waiting acquires into the line.

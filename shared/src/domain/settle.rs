@@ -66,14 +66,10 @@ pub(super) fn close(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, cause: Cause
     fleet.touch_run(id, cx);
     cx.changes.sealed.insert(id.clone());
     cx.changes.event(EventKind::RunClosed, Some(id), None, json!({"state": state, "cause": cause.as_str()}));
-    for node in nodes {
-        if fleet.lease(&node).is_some_and(|lease| lease.run == *id) {
-            fleet.release(&node, wake_of(&cause), cx);
-        }
-    }
+    fleet.release_held(id, nodes, wake_of(&cause), cx);
 }
 
-pub(super) fn sentence(cause: &Cause) -> String {
+fn sentence(cause: &Cause) -> String {
     match cause {
         Cause::Judged => "the run was decided".to_owned(),
         Cause::StepFailed(step) => format!("step {step} did not complete"),
@@ -122,11 +118,7 @@ pub(super) fn release_roles(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq:
         run.assigned.iter().any(|it| it.node == *node && !run.has_released(&it.role)) || run.needs_node(node)
     };
     let freed: Vec<NodeId> = run.nodes().into_iter().filter(|node| !kept(node)).collect();
-    for node in freed {
-        if fleet.lease(&node).is_some_and(|lease| lease.run == *id) {
-            fleet.release(&node, Wake::PartialRelease, cx);
-        }
-    }
+    fleet.release_held(id, freed, Wake::PartialRelease, cx);
 }
 
 /// Tells the nodes of a Run that have something to claim.

@@ -37,7 +37,8 @@ pub(super) struct Ended {
 pub(super) fn end_step(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq: Seq, ended: Ended) -> &'static str {
     let Ended { state, produced, value, node } = ended;
     let Some(run) = fleet.runs.get_mut(id) else { return state.as_str() };
-    let Some(spec) = run.contract.clone().steps.get(seq as usize).cloned() else { return state.as_str() };
+    let contract = run.contract.clone();
+    let Some(spec) = contract.steps.get(seq as usize) else { return state.as_str() };
     let (state, pick) = match (state, &spec.dispatch) {
         (state @ StepState::Done { .. }, Some(fork)) => match choose(fork, value) {
             Ok(target) => (state, Some(target)),
@@ -90,12 +91,7 @@ fn follow(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq: Seq, pick: Option
         let round = run.step(seq).map_or(0, |step| step.round);
         cx.changes.steps.extend(rewound.steps.iter().map(|seq| (id.clone(), *seq)));
         cx.changes.event(EventKind::RunRewound, Some(id), None, json!({"seq": seq, "round": round}));
-        for node in rewound.given_back {
-            if fleet.lease(&node).is_some_and(|lease| lease.run == *id) {
-                fleet.release(&node, Wake::PartialRelease, cx);
-            }
-        }
-        return;
+        return fleet.release_held(id, rewound.given_back, Wake::PartialRelease, cx);
     }
     let fork = run.spec(seq).and_then(|spec| spec.dispatch.as_ref()).map(|fork| fork.to.clone());
     if let (Some(targets), Some(pick)) = (fork, pick) {
@@ -111,10 +107,8 @@ pub(super) fn proceed(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId) {
     fail_without_node(fleet, cx, id);
     settle::settle(fleet, cx, id);
     begin_own_steps(fleet, cx, id);
-    for node in fleet.runs.get(id).map(|run| run.nodes()).unwrap_or_default() {
-        if fleet.lease(&node).is_some_and(|lease| lease.run == *id) {
-            boundary(fleet, cx, &node);
-        }
+    for node in fleet.nodes_held_by(id) {
+        boundary(fleet, cx, &node);
     }
     settle::announce_ready(fleet, cx, id);
 }

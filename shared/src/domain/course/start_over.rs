@@ -36,11 +36,7 @@ pub(in crate::domain) fn start_over(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &Run
     let data = json!({"cause": cause.as_str(), "starts": run.starts});
     cx.changes.event(EventKind::RunStartedOver, Some(id), cause.node(), data);
     fleet.touch_run(id, cx);
-    for node in nodes {
-        if fleet.lease(&node).is_some_and(|lease| lease.run == *id) {
-            fleet.release(&node, wake, cx);
-        }
-    }
+    fleet.release_held(id, nodes, wake, cx);
     let hash = shape.hash.clone();
     fleet.queue.insert(place, id.clone(), shape, created_at);
     cx.joined.extend(fleet.queue.head_of(&hash));

@@ -28,7 +28,6 @@ pub(in crate::domain) fn scan(fleet: &mut Fleet, cx: &mut Cx<'_>) {
             continue;
         }
         if fleet.rev != before
-            && cx.joined.is_empty()
             && cx.opened.is_empty()
             && let Some((run, seq)) = deadlock::find(fleet, cx.now)
         {
@@ -102,9 +101,10 @@ fn fits(fleet: &Fleet, settings: &Settings, now: Timestamp, place: Place, queued
 
 /// Above `lease.max_per_run`. For an acquire what its Run holds already counts, too.
 fn is_too_wide(fleet: &Fleet, settings: &Settings, place: Place, queued: &Queued) -> bool {
-    let held = if place.acquire.is_some() { fleet.held_by(&queued.run) } else { 0 };
     let most = settings.max_per_run;
-    most != 0 && queued.shape.width().saturating_add(held) > most
+    // Without a limit, which is the default, nobody is counted.
+    let held = || if place.acquire.is_some() { fleet.held_by(&queued.run) } else { 0 };
+    most != 0 && queued.shape.width().saturating_add(held()) > most
 }
 
 /// Ends the acquires that do not wait and got nothing, and those that no waiting would help.
