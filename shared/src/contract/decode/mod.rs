@@ -71,12 +71,19 @@ impl Decoder<'_, '_> {
 
     fn require(&mut self, node: &Node, path: &Path<'_>) -> Read<Require> {
         let fields = self.fields(node, path, &["as", "capability", "count", "attrs", "apart"])?;
-        let role = self.required(&fields, "as", Self::parsed);
-        let capability = self.required(&fields, "capability", Self::text);
-        let count = self.optional(&fields, "count", Self::number);
-        let attrs = self.or_default(&fields, "attrs", |it, node, path| it.dict(node, path, Self::attr_match));
+        let wanted = self.wanted(&fields);
         let apart = self.or_default(&fields, "apart", Self::flag);
-        Some(Require { role: role?, capability: capability?, count: count?.unwrap_or(1), attrs: attrs?, apart: apart? })
+        Some(Require { apart: apart?, ..wanted? })
+    }
+
+    /// What a requirement and an acquire have in common.
+    fn wanted(&mut self, fields: &Fields<'_, '_>) -> Read<Require> {
+        let role = self.required(fields, "as", Self::parsed);
+        let capability = self.required(fields, "capability", Self::text);
+        let count = self.optional(fields, "count", Self::number);
+        let attrs = self.or_default(fields, "attrs", |it, node, path| it.dict(node, path, Self::attr_match));
+        let (role, capability) = (role?, capability?);
+        Some(Require { role, capability, count: count?.unwrap_or(1), attrs: attrs?, apart: false })
     }
 
     fn attr_match(&mut self, node: &Node, path: &Path<'_>) -> Read<AttrMatch> {

@@ -2,7 +2,7 @@
 
 use super::{Decoder, Node, Path, Read, Value};
 use crate::contract::{
-    Acquire, Agent, Ask, Dispatch, Input, Loop, Step, Targets, Until, step::KEYS, tree::Node as Tree,
+    Acquire, Agent, Ask, Dispatch, Input, Loop, Require, Step, Targets, Until, step::KEYS, tree::Node as Tree,
 };
 
 impl Decoder<'_, '_> {
@@ -64,18 +64,10 @@ impl Decoder<'_, '_> {
 
     fn acquire(&mut self, node: &Node, path: &Path<'_>) -> Read<Acquire> {
         let fields = self.fields(node, path, &["as", "capability", "count", "attrs", "wait"])?;
-        let role = self.required(&fields, "as", Self::parsed);
-        let capability = self.required(&fields, "capability", Self::text);
-        let count = self.optional(&fields, "count", Self::number);
-        let attrs = self.or_default(&fields, "attrs", |it, node, path| it.dict(node, path, Self::attr_match));
-        let wait = self.optional(&fields, "wait", Self::flag);
-        Some(Acquire {
-            role: role?,
-            capability: capability?,
-            count: count?.unwrap_or(1),
-            attrs: attrs?,
-            wait: wait?.unwrap_or(true),
-        })
+        let wanted = self.wanted(&fields);
+        let wait = self.optional(&fields, "wait", Self::flag)?.unwrap_or(true);
+        let Require { role, capability, count, attrs, apart: _ } = wanted?;
+        Some(Acquire { role, capability, count, attrs, wait })
     }
 
     fn ask(&mut self, node: &Node, path: &Path<'_>) -> Read<Ask> {
