@@ -32,3 +32,19 @@ fn a_run_that_loses_its_node_before_anybody_read_it_still_begins() {
     assert_eq!(world.show("r"), "RUNNING: s=ASKED");
     assert_eq!(world.lease("a"), None);
 }
+
+#[test]
+fn an_acquire_that_does_not_wait_gets_what_the_same_command_frees() {
+    let mut world = World::with(&["a"]);
+    world.join("g", &["gpu"]);
+    world.join("d", &["disk"]);
+    let contract = "{requires: [{as: b, capability: build}, {as: old, capability: gpu}],
+        steps: [{id: s, uses: b, run: [x]},
+                {id: p, needs: [s], acquire: {as: new, capability: gpu, wait: false}},
+                {id: q, needs: [s], acquire: {as: more, capability: disk}, release: [old]},
+                {id: t, uses: new, needs: [p, q], run: [x]}]}";
+    world.submit("r", contract);
+    world.work("a");
+    assert_eq!(world.show("r"), "RUNNING: s=DONE p=DONE q=DONE t=PENDING");
+    assert_eq!(world.lease("g"), Some("r".to_owned()));
+}

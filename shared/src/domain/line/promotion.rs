@@ -23,12 +23,11 @@ pub(in crate::domain) fn scan(fleet: &mut Fleet, cx: &mut Cx<'_>) {
         let heads = heads(fleet, cx);
         name = name.into_iter().chain(cx.wake.take()).min();
         serve(fleet, cx, heads, name);
-        // Whoever has joined meanwhile is looked at before anybody is turned away.
-        if !cx.joined.is_empty() || turn_away(fleet, cx) {
+        // Whoever has joined meanwhile, and what was freed, is looked at before anybody is turned away.
+        if !cx.joined.is_empty() || !cx.opened.is_empty() || turn_away(fleet, cx) {
             continue;
         }
         if fleet.rev != before
-            && cx.opened.is_empty()
             && let Some((run, seq)) = deadlock::find(fleet, cx.now)
         {
             course::end_acquire(fleet, cx, &run, seq, FailReason::Deadlock);
