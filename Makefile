@@ -24,8 +24,8 @@ bench: ## real Runs per second beside bare process starts (release build)
 	cargo run --locked --release --quiet -p tests --bin bench
 
 soak: nextest ## the long simulation: 20,000 seeds, more states of the model, and a million inputs of any bytes
-	SIM_SEEDS=$${SIM_SEEDS:-20000} MODEL_STATES=$${MODEL_STATES:-200000} cargo nextest run --locked -p shared --test sim --test model
-	FUZZ_INPUTS=$${FUZZ_INPUTS:-100000} cargo nextest run --locked -p shared -p mediator -p enode -E 'test(/_or_refused|_or_nothing|refused_by_name/)'
+	SIM_SEEDS=$${SIM_SEEDS:-20000} MODEL_STATES=$${MODEL_STATES:-200000} cargo nextest run --locked --profile soak -p shared --test sim --test model
+	FUZZ_INPUTS=$${FUZZ_INPUTS:-100000} cargo nextest run --locked --profile soak -p shared -p mediator -p enode -E 'test(/_or_refused|_or_nothing|refused_by_name/)'
 
 mutants: ## take out one guard at a time and see the simulation notice; prints a table
 	tests/mutants/run

@@ -77,6 +77,51 @@ on_both_engines! {
         drop(agent);
     }
 
+    // The report is committed and its reply lost: the agent says it again, and nothing is done twice.
+    fn a_report_whose_reply_was_lost_is_said_again_and_counts_once(engine: Engine) {
+        let (mediator, proxy, agent) = through_proxy(engine, &[]);
+        let gate = Gate::new();
+        let runs = gate.path("runs");
+        mediator.submit(&counted(&gate, "held", &runs));
+        wait_until("the step runs", || lines(&runs).len() == 1);
+        // The log and the report go out; what the mediator says to them does not come back.
+        proxy.set(Flow::HoldWorkReplies);
+        gate.open("held");
+        let page = mediator.wait_state("held", "SUCCEEDED");
+        assert_eq!(agent.status()["agent"]["nodes"][0]["spooled"], 1, "nobody has confirmed it");
+        proxy.cut(Which::Work);
+        proxy.set(Flow::Pass);
+        wait_until("it is off the agent's hands", || agent.status()["agent"]["nodes"][0]["spooled"] == 0);
+        mediator.submit(&quick("next"));
+        mediator.wait_state("next", "SUCCEEDED");
+        let after = mediator.show("held");
+        assert_eq!((&after["run"], step_of(&after, "hold")), (&page["run"], step_of(&page, "hold")), "once, for good");
+        assert_eq!(lines(&runs).len(), 1, "it ran once");
+    }
+
+    // The Run is stored and the reply to its client lost: the client asks again under the id that it drew, so that
+    // one submission never becomes two Runs.
+    fn a_submission_whose_reply_was_lost_is_one_run(engine: Engine) {
+        let mediator = Mediator::start(engine);
+        let _agent = Agent::start(&mediator, "n1");
+        let proxy = Proxy::start(&mediator.address);
+        proxy.set(Flow::HoldReplies);
+        let file = mediator.home.path().join("once.yaml");
+        std::fs::write(&file, quick("x").replace("run_id: x\n", "")).unwrap();
+        let client = mediator.spawn_cli(&["submit", file.to_str().unwrap(), "--mediator", &proxy.url()]);
+        let ids = || {
+            let page = mediator.json(&["runs"]);
+            page["runs"].as_array().unwrap().iter().map(|run| run["run_id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        wait_until("it is stored", || !ids().is_empty());
+        proxy.cut(Which::All);
+        proxy.set(Flow::Pass);
+        let ran = client.wait_with_output().unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+        assert_eq!(ids(), [String::from_utf8(ran.stdout).unwrap().trim()]);
+        assert_eq!(proxy.accepted(), 2, "over a second connection");
+    }
+
     // A36, A14: a lease of which nothing was claimed yet, when its node turns to drain.
     fn a36_a14_an_unclaimed_lease_on_a_draining_node_goes_on_or_is_closed(engine: Engine) {
         let (mediator, proxy, agent) = through_proxy(engine, &[]);

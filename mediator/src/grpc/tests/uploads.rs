@@ -8,19 +8,19 @@ use tonic::Code;
 use super::*;
 use crate::{record::Digest, service::bench::one_step};
 
-async fn claimed(server: &mut Server) -> ClaimedStep {
+pub(super) async fn claimed(server: &mut Server) -> ClaimedStep {
     server.bench.advert("n1", "build", Policy::default()).await;
     server.bench.submit("r", &one_step("build")).await;
     server.bench.claim("n1").await
 }
 
-async fn agent(server: &Server) -> NodeServiceClient<Client> {
+pub(super) async fn agent(server: &Server) -> NodeServiceClient<Client> {
     let made =
         create_token(&server.bench.services.store, &server.bench.clock, Role::Node, id("a-node"), Some(id("n1")), None);
     NodeServiceClient::with_interceptor(server.channel().await, Bearer(made.await.unwrap().secret))
 }
 
-fn attempt(step: &ClaimedStep, instance: &str) -> v1::AttemptRef {
+pub(super) fn attempt(step: &ClaimedStep, instance: &str) -> v1::AttemptRef {
     let node = v1::NodeRef { node_id: "n1".into(), instance: instance.into(), streams: vec!["s1".into()] };
     let of = v1::StepRef { run_id: step.run.to_string(), seq: step.seq, attempt: step.attempt };
     v1::AttemptRef { node: Some(node), step: Some(of), nonce: step.nonce.reveal() }
