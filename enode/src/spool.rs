@@ -1,8 +1,9 @@
 //! Results on disk until the mediator has acknowledged them.
 //!
 //! `STATE/spool/NODE/RUN_SEQ_ATTEMPT.json` is a result, `….log` beside it is the attempt's output. A result
-//! is there completely or not at all: it is written under another name, synced and renamed. What the mediator
-//! does not want goes to `STATE/refused/NODE/` with the reason, for the owner; nothing here deletes a result.
+//! is there completely or not at all: it is written under another name and renamed, so that it outlives the agent
+//! whenever the agent ends. That it outlives the machine's power, too, costs two syncs, and is paid for what the
+//! mediator does not acknowledge at once ([`Spool::keep`]). What the mediator does not want goes to `STATE/refused/NODE/` with the reason, for the owner; nothing here deletes a result.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -209,13 +210,29 @@ impl Spool {
         Ok(records)
     }
 
-    /// Spools a result.
+    /// Spools a result: it outlives the agent.
     ///
     /// # Errors
     /// As the file system says, such as a full disk.
     pub fn put(&self, record: &Record) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(record)?;
-        write_durably(&self.result_path(&record.key()), &text)
+        write_whole(&self.result_path(&record.key()), &text)
+    }
+
+    /// Sees to it that a spooled result, with its log, outlives a loss of power.
+    ///
+    /// # Errors
+    /// As the file system says.
+    pub fn keep(&self, key: &StepKey) -> io::Result<()> {
+        for path in [self.log_path(key), self.result_path(key)] {
+            match File::open(&path) {
+                Ok(file) => file.sync_all()?,
+                // A step that was not started has no log.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(e),
+            }
+        }
+        File::open(&self.dir)?.sync_all()
     }
 
     /// The result was acknowledged.

@@ -88,3 +88,16 @@ fn a_failed_write_leaves_the_old_content_and_no_litter() {
     assert!(write_durably(&path, b"new").is_err());
     assert_eq!(fs::read(&path).unwrap(), b"old");
 }
+
+#[test]
+fn a_result_is_synced_with_or_without_a_log() {
+    let state = tempfile::tempdir().unwrap();
+    let spool = Spool::open(state.path(), &node()).unwrap();
+    let one = record("r");
+    assert!(spool.keep(&one.key()).is_ok(), "acknowledged meanwhile");
+    spool.put(&one).unwrap();
+    spool.keep(&one.key()).unwrap();
+    fs::write(spool.log_path(&one.key()), b"line\n").unwrap();
+    spool.keep(&one.key()).unwrap();
+    assert_eq!(spool.load().unwrap(), [one]);
+}
