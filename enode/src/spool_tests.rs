@@ -20,9 +20,10 @@ fn record(run: &str) -> Record {
     }
 }
 
+/// But for spare files.
 fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        fs::read_dir(dir).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+    let names = fs::read_dir(dir).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
     names.sort();
     names
 }
@@ -100,4 +101,20 @@ fn a_result_is_synced_with_or_without_a_log() {
     fs::write(spool.log_path(&one.key()), b"line\n").unwrap();
     spool.keep(&one.key()).unwrap();
     assert_eq!(spool.load().unwrap(), [one]);
+}
+
+#[test]
+fn files_go_round_and_nothing_of_one_result_is_in_the_next() {
+    let state = tempfile::tempdir().unwrap();
+    let spool = Spool::open(state.path(), &node()).unwrap();
+    let (long, short) = (record("a-run-with-a-long-name"), record("r"));
+    for (one, log) in [(&long, ""), (&short, "said\n"), (&long, "")] {
+        let mut file = spool.create_log(&one.key()).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 0);
+        file.write_all(log.as_bytes()).unwrap();
+        spool.put(one).unwrap();
+        assert_eq!(spool.load().unwrap(), std::slice::from_ref(one));
+        spool.remove(&one.key());
+        assert_eq!(names(&state.path().join("spool/yard@1")), [""; 0]);
+    }
 }

@@ -70,7 +70,9 @@ pub async fn run(caller: Caller, spool: Spool) {
             }
         };
         caller.node.settled(&key);
-        remove_outputs(record.out.clone()).await;
+        if !record.artifacts.is_empty() {
+            remove_outputs(record.out.clone()).await;
+        }
         if over {
             caller.node.run_over(&(record.run_id.clone(), record.nonce));
         }
