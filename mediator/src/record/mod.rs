@@ -35,7 +35,7 @@ pub use digest::Digest;
 pub use error::RecordError;
 pub use gate::LogWatch;
 pub use removal::{Freed, Removal};
-pub use seal::{Artifact, SealInput, Sealed};
+pub use seal::{Answer, Artifact, SealInput, Sealed};
 pub use tar::RecordTar;
 
 /// Bytes that must find room for the directory to count as one that can be written.
