@@ -62,6 +62,10 @@ impl Decide for Advert {
         true
     }
 
+    fn hears(&self) -> Option<&NodeId> {
+        Some(&self.who.node)
+    }
+
     fn decide(&self, fleet: &mut Fleet, cx: &mut Cx<'_>) -> Result<AdvertReply, Refusal> {
         let id = &self.who.node;
         fleet.readable(id)?;
@@ -267,10 +271,9 @@ impl Decide for OpenWork {
     }
 
     fn decide(&self, fleet: &mut Fleet, cx: &mut Cx<'_>) -> Result<StreamId, Refusal> {
-        let mut node = fleet.speaks(&self.who)?.clone();
+        fleet.speaks(&self.who)?;
         let stream = self.who.streams.last().cloned().ok_or(Refusal::Stale("a work stream needs an id"))?;
-        node.stream = Some(stream.clone());
-        fleet.put_node(node, cx);
+        fleet.put_stream(&self.who.node, stream.clone(), cx);
         cx.changes.work.insert(self.who.node.clone());
         Ok(stream)
     }
