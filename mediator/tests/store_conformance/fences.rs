@@ -11,7 +11,13 @@ use crate::{
     support::{Bed, START},
 };
 
-on_both_engines!(artifacts_pass_under_the_lease, a_reported_attempt_is_closed, the_outbox, tokens);
+on_both_engines!(
+    artifacts_pass_under_the_lease,
+    a_reported_attempt_is_closed,
+    the_outbox,
+    what_is_removed_is_old_and_sealed,
+    tokens
+);
 
 /// A Run `r` on node `n`, step 0 claimed as attempt 1 under nonce 7.
 async fn claimed(bed: &Bed) -> (Fleet, Fence) {
@@ -122,6 +128,26 @@ async fn the_outbox(bed: Bed) {
     let mut read = bed.store.read().await.unwrap();
     let (_, sealed_at) = read.run(&id("r3")).await.unwrap().unwrap();
     assert!(sealed_at.unwrap() <= read.now());
+}
+
+/// Also when it was found and something has changed since.
+async fn what_is_removed_is_old_and_sealed(bed: Bed) {
+    let mut fleet = Fleet::default();
+    for (name, ended) in [("old", 1), ("open-record", 1), ("young", 9)] {
+        let mut row = run(name, 1);
+        row.state = RunState::Failed(Verdict { cause: Cause::Judged, findings: vec![] });
+        row.ended_at = Some(Timestamp::from_millis(START.millis() + ended));
+        fleet.runs.insert(row.id.clone(), row);
+    }
+    write_all(&bed, &mut fleet).await;
+    let id = |text: &str| RunId::new(text).unwrap();
+    assert_eq!(bed.store.mark_sealed(&[id("old"), id("young")], false).await.unwrap(), 2);
+    let before = Timestamp::from_millis(START.millis() + 5);
+    assert_eq!(bed.store.old_runs(before, "", 9).await.unwrap(), [id("old")]);
+    let all = [id("old"), id("open-record"), id("young")];
+    assert_eq!(bed.store.delete_runs(&all, before).await.unwrap(), 1);
+    let left = bed.store.known_runs(&all).await.unwrap();
+    assert_eq!(left.into_keys().collect::<Vec<_>>(), [id("open-record"), id("young")]);
 }
 
 async fn tokens(bed: Bed) {
