@@ -7,7 +7,7 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
+        atomic::{AtomicI64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -74,7 +74,9 @@ struct Shared {
     opened: AtomicUsize,
     /// Steps that are held.
     held: AtomicUsize,
-    /// When a connection worked (again) for the first time.
+    /// How often the mediator was lost.
+    losses: AtomicUsize,
+    /// When a connection worked for the first time since the mediator was lost.
     connects: Mutex<Vec<Instant>>,
 }
 
@@ -90,6 +92,7 @@ impl Fleet {
             joined: AtomicUsize::default(),
             opened: AtomicUsize::default(),
             held: AtomicUsize::default(),
+            losses: AtomicUsize::new(1),
             connects: Mutex::default(),
         });
         let fleet = Self { shared, runtime: Some(runtime()?) };
@@ -124,7 +127,13 @@ impl Fleet {
         self.shared.held.load(Ordering::SeqCst)
     }
 
-    /// When connections worked for the first time, or again, since the last call.
+    /// The mediator is gone: whatever connection works from now on is a new one.
+    pub(crate) fn lost(&self) {
+        self.shared.losses.fetch_add(1, Ordering::SeqCst);
+        self.take_connects();
+    }
+
+    /// When connections worked again since the last call. Each is told once a loss.
     pub(crate) fn take_connects(&self) -> Vec<Instant> {
         std::mem::take(&mut *locked(&self.shared.connects))
     }
@@ -145,7 +154,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// One connection, opened when it is needed.
 struct Link {
     client: Client,
-    works: AtomicBool,
+    /// The number of the loss since which it works.
+    since: AtomicUsize,
 }
 
 impl Link {
@@ -156,7 +166,7 @@ impl Link {
             .keep_alive_timeout(Duration::from_secs(5))
             .keep_alive_while_idle(true);
         let client = NodeServiceClient::with_interceptor(endpoint.connect_lazy(), bearer.clone());
-        Ok(Self { client, works: AtomicBool::new(false) })
+        Ok(Self { client, since: AtomicUsize::new(0) })
     }
 }
 
@@ -228,10 +238,10 @@ impl Node {
             let call = async { self.heart.client.clone().advertise(self.advert(&self.shared.plan)).await };
             let answer = tokio::time::timeout(ADVERT_WITHIN, call).await;
             let answer = answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("an advert")));
-            self.shared.note(&self.heart, answer.is_ok());
             let pause = match answer {
                 Ok(answer) => {
                     backoff.reset();
+                    self.shared.works(&self.heart);
                     let millis = u64::try_from(answer.into_inner().interval_ms).unwrap_or(10_000);
                     locked(&self.known).interval = Duration::from_millis(millis);
                     if joining.take().is_some() {
@@ -256,8 +266,8 @@ impl Node {
         self.accepted.notified().await;
         let mut backoff = Backoff::new();
         loop {
-            let ended = self.follow(&mut backoff).await;
-            self.shared.note(&self.work, ended.is_ok());
+            // Why it ended is of no interest here.
+            drop(self.follow(&mut backoff).await);
             backoff.pause(self.interval()).await;
         }
     }
@@ -273,7 +283,7 @@ impl Node {
         let mut items = self.work.client.clone().work(request).await?.into_inner();
         while let Some(item) = items.message().await? {
             backoff.reset();
-            self.shared.note(&self.work, true);
+            self.shared.works(&self.work);
             match item.item {
                 Some(Item::Opened(opened)) => {
                     locked(&self.known).streams = vec![opened.stream];
@@ -318,12 +328,11 @@ impl Node {
 }
 
 impl Shared {
-    /// Counts a connection when it begins to work.
-    fn note(&self, link: &Link, works: bool) {
-        if works && !link.works.swap(true, Ordering::SeqCst) {
+    /// Something was answered over this connection.
+    fn works(&self, link: &Link) {
+        let now = self.losses.load(Ordering::SeqCst);
+        if link.since.swap(now, Ordering::SeqCst) != now {
             locked(&self.connects).push(Instant::now());
-        } else if !works {
-            link.works.store(false, Ordering::SeqCst);
         }
     }
 }
@@ -347,6 +356,7 @@ impl Solo {
             joined: AtomicUsize::default(),
             opened: AtomicUsize::default(),
             held: AtomicUsize::default(),
+            losses: AtomicUsize::new(1),
             connects: Mutex::default(),
         });
         let link = Arc::new(Link::new(mediator, &bearer)?);

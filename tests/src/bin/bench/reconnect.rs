@@ -42,8 +42,8 @@ pub(crate) fn measure(board: &mut Board, size: &Size) -> Result<()> {
         let before = leases(&mediator);
         ensure!(before.len() == agents, "{} of {agents} leases", before.len());
         mediator.kill_at_once();
+        fleet.lost();
         std::thread::sleep(size.away);
-        fleet.take_connects();
         mediator.restart();
         let (started, mut connects) = (Instant::now(), Vec::new());
         while connects.len() < 2 * agents && started.elapsed() < LIMIT {
