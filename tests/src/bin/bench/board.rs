@@ -81,7 +81,7 @@ impl Board {
 
     /// Everything, for people.
     pub(crate) fn table(&self) -> String {
-        let mut text = format!("{:<46}{:>11}   {:<25}{:>10}\n", "figure", "median", "spread", "goal");
+        let mut text = format!("{:<56}{:>11}   {:<25}{:>10}\n", "figure", "median", "spread", "goal");
         for figure in &self.figures {
             writeln!(text, "{}", figure.line()).ok();
         }
@@ -121,7 +121,7 @@ impl Figure {
             Goal::None => (String::new(), true),
         };
         let missed = if met { "" } else { "  missed" };
-        format!("{:<46}{:>11}   {spread:<25}{goal:>10}{missed}", self.name, short(middle))
+        format!("{:<56}{:>11}   {spread:<25}{goal:>10}{missed}", self.name, short(middle))
     }
 }
 
