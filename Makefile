@@ -19,9 +19,9 @@ test: postgres faketime nextest ## everything that is not a long soak, on SQLite
 	cargo build --locked --workspace --all-targets
 	cargo run --locked --quiet -p tests --bin with-postgres -- cargo nextest run --locked --workspace
 
-bench: ## real Runs per second beside bare process starts (release build)
+bench: postgres ## every figure of docs/performance.md (release build); ARGS="noop reconnect" chooses by name
 	cargo build --locked --release --workspace --bins
-	cargo run --locked --release --quiet -p tests --bin bench
+	cargo run --locked --release --quiet -p tests --bin bench -- $(ARGS)
 
 soak: nextest ## the long simulation: 20,000 seeds, more states of the model, and a million inputs of any bytes
 	SIM_SEEDS=$${SIM_SEEDS:-20000} MODEL_STATES=$${MODEL_STATES:-200000} cargo nextest run --locked --profile soak -p shared --test sim --test model
