@@ -232,7 +232,8 @@ impl Advert {
                 let known = (run.id.clone(), step.seq, step.attempt);
                 !self.running.contains(&known) && !self.finished.contains(&known)
             }
-            None => run.ready().any(|step| run.node_of_step(step.seq) == Some(id)),
+            // What the mediator does itself for a Run that nobody has read yet begins with its first claim.
+            None => run.ready().any(|step| !step.kind.is_executed() || run.node_of_step(step.seq) == Some(id)),
         };
         if waits {
             cx.changes.work.insert(id.clone());
