@@ -143,7 +143,15 @@ impl<N: Notices> Task<N> {
 
     async fn commit(&mut self, mut group: Vec<Box<dyn Job>>) {
         let timer = Stopwatch::start();
-        match self.attempt(&mut group).await {
+        let tx = match self.store.begin_fleet().await {
+            Ok(tx) => tx,
+            Err(error) => {
+                // Another mediator held the lock for too long, or there is no database. Memory is as good as before.
+                let error = Arc::new(error);
+                return group.into_iter().for_each(|job| job.answer(Err(error.clone())));
+            }
+        };
+        match self.attempt(tx, &mut group).await {
             Ok((changes, last_event)) => {
                 metrics::group(group.len(), timer.elapsed());
                 self.notices.committed(changes, last_event);
@@ -170,8 +178,7 @@ impl<N: Notices> Task<N> {
         }
     }
 
-    async fn attempt(&mut self, group: &mut [Box<dyn Job>]) -> Result<(Changes, i64), StoreError> {
-        let mut tx = self.store.begin_fleet().await?;
+    async fn attempt(&mut self, mut tx: FleetTx, group: &mut [Box<dyn Job>]) -> Result<(Changes, i64), StoreError> {
         tx.sync(&mut self.fleet).await?;
         tx.catch_up(&mut self.fleet, group.iter().filter_map(|job| job.hears()).collect()).await?;
         let now = tx.now();
