@@ -124,7 +124,7 @@ pub(super) fn seal_group(
 ) -> BTreeMap<RunId, Result<Sealed, RecordError>> {
     // Sorted and each once: two groups cannot wait for each other.
     let inputs: BTreeMap<&RunId, &SealInput> = inputs.iter().map(|input| (&input.run.id, input)).collect();
-    let _turn = match inner.turn_to_seal() {
+    let _turn = match inner.layout.seal_lock() {
         Ok(Some(turn)) => turn,
         Ok(None) => {
             return inputs.keys().map(|&run| (run.clone(), Err(RecordError::SealedElsewhere(run.clone())))).collect();
@@ -173,13 +173,6 @@ pub(super) fn seal_group(
         inner.gates.forget(run);
     }
     answers
-}
-
-impl Inner {
-    /// Nobody else seals while this is held. None: somebody else does.
-    fn turn_to_seal(&self) -> Result<Option<Option<std::fs::File>>, RecordError> {
-        if self.shared { Ok(self.layout.seal_lock()?.map(Some)) } else { Ok(Some(None)) }
-    }
 }
 
 enum Prepared<'a> {

@@ -9,7 +9,7 @@ use shared::{Duration, RunId};
 
 use crate::{
     error::Error,
-    record::{Freed, Removal},
+    record::{Freed, Home, Removal},
     store::{Known, Store},
 };
 
@@ -73,7 +73,7 @@ pub async fn gc(store: &Store, records_dir: &Path, older_than: Duration, dry_run
         for stray in group {
             match known.get(&stray.run) {
                 Some(Known::Open | Known::Ended) => {}
-                Some(Known::Sealed) if stray.sealed => {}
+                Some(Known::Sealed) if stray.home == Home::Record => {}
                 Some(Known::Sealed) | None if dry_run => removed.strays += removal.stray_size(stray)?,
                 Some(Known::Sealed) | None => removed.strays += removal.remove_stray(stray)?,
             }
@@ -95,7 +95,7 @@ async fn take_away(store: &Store, removal: &Removal, batch: &[RunId], before: sh
 }
 
 /// Makes good what a crash left between its renames and its commits: files that were set aside go back to a Run that
-/// is still there, and go for good otherwise. Done by each gc, and by a mediator before it serves.
+/// is still known as sealed, and go for good otherwise. Done by each gc, and by a mediator before it serves.
 ///
 /// # Errors
 /// The store or the directory of Records failed.
@@ -110,10 +110,11 @@ pub async fn repair(store: &Store, removal: &Removal) -> Result<(), Error> {
 async fn repair_some(store: &Store, removal: &Removal, batch: &[RunId], remove: bool) -> Result<(), Error> {
     let known = store.known_runs(batch).await?;
     for run in batch {
-        if known.contains_key(run) {
-            removal.put_back(run)?;
-        } else if remove {
-            removal.remove(run)?;
+        match known.get(run) {
+            Some(Known::Sealed) => removal.put_back(run)?,
+            // Only what was sealed is set aside: this is a new Run with the same id.
+            Some(Known::Open | Known::Ended) | None if remove => _ = removal.remove(run)?,
+            Some(Known::Open | Known::Ended) | None => {}
         }
     }
     Ok(())
