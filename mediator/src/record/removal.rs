@@ -100,6 +100,7 @@ impl Removal {
         if to.exists() {
             return self.remove(run).map(drop);
         }
+        fs::create_dir_all(&self.layout.records).map_err(RecordError::io("create", &self.layout.records))?;
         if there(fs::rename(&from, &to), "move", &from)? {
             fs::set_permissions(&to, Permissions::from_mode(0o555)).map_err(RecordError::io("make read-only", &to))?;
         }

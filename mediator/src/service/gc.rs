@@ -16,6 +16,9 @@ use crate::{
 /// Runs in one transaction.
 const BATCH: u32 = 64;
 
+/// Nobody is at one file for longer.
+const UPLOAD: Duration = Duration::from_secs(86_400);
+
 /// What was removed, or would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Removed {
@@ -79,7 +82,7 @@ pub async fn gc(store: &Store, records_dir: &Path, older_than: Duration, dry_run
             }
         }
     }
-    removed.strays += removal.half_written(before, !dry_run)?;
+    removed.strays += removal.half_written(before.min(now - UPLOAD), !dry_run)?;
     Ok(removed)
 }
 
