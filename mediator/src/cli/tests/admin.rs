@@ -154,6 +154,8 @@ async fn pki_init_never_overwrites() {
 async fn a_client_certificate_is_issued_and_revoked_by_its_file_or_its_fingerprint() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("pki").display().to_string();
+    // Revoking needs a database that is in use.
+    at(folder.path(), "token create --role observer --principal ann").await;
     run_with("", &["pki", "init", "--out", &dir, "--host", "yard.example"]).await;
     let issue = async |more: &str| {
         let args = format!("pki issue --dir {dir} {more}");
