@@ -154,8 +154,6 @@ async fn pki_init_never_overwrites() {
 async fn a_client_certificate_is_issued_and_revoked_by_its_file_or_its_fingerprint() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("pki").display().to_string();
-    // Revoking needs a database that is in use.
-    at(folder.path(), "token create --role observer --principal ann").await;
     run_with("", &["pki", "init", "--out", &dir, "--host", "yard.example"]).await;
     let issue = async |more: &str| {
         let args = format!("pki issue --dir {dir} {more}");
@@ -178,6 +176,8 @@ async fn a_client_certificate_is_issued_and_revoked_by_its_file_or_its_fingerpri
     }
 
     let state = folder.path().join("state");
+    // Revoking needs a database that is in use.
+    at(&state, "token create --role observer --principal ann").await;
     for (named, printed) in [(file, fingerprint), (&"ab".repeat(32), &*"ab".repeat(32))] {
         let ran = at(&state, &format!("pki revoke {named}")).await;
         assert_eq!((ran.exit, ran.out.trim_end()), (Exit::Ok, printed), "{ran}");
