@@ -31,11 +31,13 @@ use layout::Layout;
 use log::{LogCache, LogFile};
 
 pub use blob::{Blob, BlobWriter};
+pub use copy::Still;
 pub use digest::Digest;
 pub use error::RecordError;
 pub use gate::LogWatch;
+pub use layout::Home;
 pub use removal::{Freed, Removal};
-pub use seal::{Artifact, SealInput, Sealed};
+pub use seal::{Artifact, SealInput, Sealed, Turn};
 pub use tar::RecordTar;
 
 /// Bytes that must find room for the directory to count as one that can be written.

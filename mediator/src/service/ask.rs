@@ -3,7 +3,7 @@
 use serde_json::Value;
 use shared::{
     Principal, RunId, StepName, Timestamp,
-    domain::{AnswerAsk, Run},
+    domain::{AnswerAsk, Refusal, Run},
 };
 
 use super::Services;
@@ -37,7 +37,7 @@ impl Services {
         let mut read = self.store.read().await?;
         let asks = read.asks().await?;
         let with = |ask: OpenAsk| {
-            let may = ask.answerers.is_empty() || ask.answerers.contains(principal);
+            let may = may_answer(&ask, principal);
             (ask, may)
         };
         Ok((read.now(), asks.into_iter().map(with).collect()))
@@ -56,6 +56,10 @@ impl Services {
         let value: Value = serde_json::from_slice(&answer)
             .map_err(|error| Error::invalid("answer", format!("is not JSON: {error}")))?;
         let ask = self.open_ask(&run, step.as_ref(), attempt).await?;
+        // The domain decides; but nobody whom it will refuse leaves bytes in the Run's folder.
+        if !may_answer(&ask, &by) {
+            return Err(Refusal::NotAnAnswerer.into());
+        }
         if let Some(form) = ask.question.get("form") {
             let fault = schema::mismatch(form, &value).map_err(|why| Error::invalid("answer", why))?;
             if let Some(fault) = fault {
@@ -90,4 +94,8 @@ impl Services {
             }
         }
     }
+}
+
+fn may_answer(ask: &OpenAsk, principal: &Principal) -> bool {
+    ask.answerers.is_empty() || ask.answerers.contains(principal)
 }

@@ -99,6 +99,21 @@ impl Store {
     pub async fn open(url: &str, clock: Clock) -> Result<Self, StoreError> {
         let engine = Engine::open(url).await?;
         migrate::migrate(&engine).await?;
+        Self::on(engine, clock).await
+    }
+
+    /// The same for a database that is there, beside a mediator that may be serving on it: one whose schema is
+    /// another one is refused, and left as it is.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn open_as_it_is(url: &str, clock: Clock) -> Result<Self, StoreError> {
+        let engine = Engine::open(url).await?;
+        migrate::check(&engine).await?;
+        Self::on(engine, clock).await
+    }
+
+    async fn on(engine: Engine, clock: Clock) -> Result<Self, StoreError> {
         let origin = crate::clock::random_word().into();
         let store = Self { engine, clock, origin, synced_at: Arc::new(AtomicI64::new(i64::MAX)) };
         if matches!(store.engine, Engine::Sqlite(_)) {

@@ -1,6 +1,7 @@
 //! What the tests share: a room in a temporary directory, and a Run that has ended.
 
 mod blob;
+mod copy;
 mod full_disk;
 mod log;
 mod many_files;
