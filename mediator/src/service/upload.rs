@@ -1,12 +1,20 @@
 //! What a node stores beside its reports: logs and files. Fenced by the lease's nonce, outside the fleet's
 //! transactions.
+//!
+//! Files come many in a stream and are kept in groups: written, synced and published together, and then noted in one
+//! statement that holds the fence. So a row never names bytes that could still be lost.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+};
 
 use shared::{Nonce, RunId, Seq, domain::Speaker};
 
 use super::Services;
 use crate::{
     error::Error,
-    record::Digest,
+    record::{BlobWriter, Digest, ReadyBlob, RecordError},
     store::{ArtifactRow, Fence},
 };
 
@@ -55,13 +63,142 @@ impl Services {
         Ok(self.records.append_log(&key.run, key.seq, key.attempt, offset, data).await?)
     }
 
-    /// Notes a file whose bytes are stored.
+    /// Which of these contents, by place, a Run does not have.
     ///
     /// # Errors
-    /// `Stale`; a store that is not available.
-    pub async fn note_artifact(&self, key: &AttemptKey, name: String, digest: &Digest, size: u64) -> Result<(), Error> {
-        let row = ArtifactRow { seq: key.seq, attempt: key.attempt, name, sha256: digest.to_string(), size };
-        if self.store.put_artifact(&key.fence(), &row).await? { Ok(()) } else { Err(stale()) }
+    /// One that it has with another size; files that cannot be read.
+    pub async fn missing_blobs(&self, key: &AttemptKey, blobs: &[(Digest, u64)]) -> Result<Vec<usize>, Error> {
+        let mut missing = Vec::new();
+        for (place, (digest, size)) in blobs.iter().enumerate() {
+            if !self.records.has_blob(&key.run, *size, digest).await? {
+                missing.push(place);
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Begins to take files of an attempt.
+    #[must_use]
+    pub fn upload(&self, key: AttemptKey) -> Upload {
+        Upload { services: self.clone(), key, current: None, group: Group::default(), noted: 0 }
+    }
+}
+
+/// Most files in a group. Their paths and names are what it holds in memory.
+const GROUP_FILES: usize = 256;
+/// After so many bytes a group is synced: what a broken stream has sent for nothing is about this much and one file.
+const GROUP_BYTES: u64 = 32 << 20;
+
+/// Files of one attempt on their way in. Dropped, it leaves the groups that are noted and nothing else.
+pub struct Upload {
+    services: Services,
+    key: AttemptKey,
+    current: Option<Incoming>,
+    group: Group,
+    noted: u64,
+}
+
+/// The file that is being received; the only one that is open.
+#[derive(Debug)]
+struct Incoming {
+    name: String,
+    digest: Digest,
+    size: u64,
+    /// None until bytes come.
+    writer: Option<BlobWriter>,
+}
+
+/// Files that are whole, and not yet noted.
+#[derive(Debug, Default)]
+struct Group {
+    blobs: Vec<ReadyBlob>,
+    contents: BTreeSet<(Digest, u64)>,
+    bytes: u64,
+    /// By name: a name that comes twice counts once, with what came last.
+    rows: BTreeMap<String, ArtifactRow>,
+}
+
+impl Upload {
+    /// Ends the file before, and begins one.
+    ///
+    /// # Errors
+    /// Of the file before: not what was announced, or its group could not be kept; the fence.
+    pub async fn begin(&mut self, name: String, digest: Digest, size: u64) -> Result<(), Error> {
+        self.end().await?;
+        if self.group.rows.len() >= GROUP_FILES || self.group.bytes >= GROUP_BYTES {
+            self.keep().await?;
+        }
+        self.current = Some(Incoming { name, digest, size, writer: None });
+        Ok(())
+    }
+
+    /// Bytes of the file that was begun.
+    ///
+    /// # Errors
+    /// None was begun; too many bytes; a full disk.
+    pub async fn data(&mut self, data: Vec<u8>) -> Result<(), Error> {
+        let Some(file) = &mut self.current else { return Err(Error::invalid("data", "must come after a header")) };
+        let writer = match &mut file.writer {
+            Some(writer) => writer,
+            none => none.insert(self.services.records.blob_writer(&self.key.run).await?),
+        };
+        Ok(writer.write(data).await.map_err(RecordError::of(&file.name))?)
+    }
+
+    /// Keeps the rest. All files are durable and noted then; returns how many.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub async fn finish(mut self) -> Result<u64, Error> {
+        self.end().await?;
+        self.keep().await?;
+        Ok(self.noted)
+    }
+
+    async fn end(&mut self) -> Result<(), Error> {
+        let Some(Incoming { name, digest, size, writer }) = self.current.take() else { return Ok(()) };
+        if let Some(ready) = self.content(&digest, size, writer).await.map_err(RecordError::of(&name))? {
+            self.group.blobs.push(ready);
+            self.group.contents.insert((digest, size));
+            self.group.bytes = self.group.bytes.saturating_add(size);
+        }
+        let (seq, attempt) = (self.key.seq, self.key.attempt);
+        let row = ArtifactRow { seq, attempt, name: name.clone(), sha256: digest.to_string(), size };
+        self.group.rows.insert(name, row);
+        Ok(())
+    }
+
+    /// What is to be published for a file; nothing where its content is here already.
+    async fn content(
+        &self,
+        digest: &Digest,
+        size: u64,
+        writer: Option<BlobWriter>,
+    ) -> Result<Option<ReadyBlob>, RecordError> {
+        let records = &self.services.records;
+        let writer = match writer {
+            Some(writer) => writer,
+            None if self.group.contents.contains(&(*digest, size)) => return Ok(None),
+            None if records.has_blob(&self.key.run, size, digest).await? => return Ok(None),
+            // Empty, or its bytes are missing: then the sizes differ.
+            None => records.blob_writer(&self.key.run).await?,
+        };
+        Ok(Some(writer.ready(size, digest).await?))
+    }
+
+    /// Makes the group durable, then notes it.
+    async fn keep(&mut self) -> Result<(), Error> {
+        let Group { blobs, rows, .. } = mem::take(&mut self.group);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let rows: Vec<_> = rows.into_values().collect();
+        self.services.records.publish(&self.key.run, blobs).await?;
+        if !self.services.store.put_artifacts(&self.key.fence(), &rows).await? {
+            return Err(stale());
+        }
+        self.noted += rows.len() as u64;
+        Ok(())
     }
 }
 
