@@ -1,8 +1,9 @@
 //! Results on disk until the mediator has acknowledged them.
 //!
 //! `STATE/spool/NODE/RUN_SEQ_ATTEMPT.json` is a result, `….log` beside it is the attempt's output. A result
-//! is there completely or not at all: it is written under another name, synced and renamed. What the mediator
-//! does not want goes to `STATE/refused/NODE/` with the reason, for the owner; nothing here deletes a result.
+//! is there completely or not at all: it is written under another name and renamed, so that it outlives the agent
+//! whenever the agent ends. That it outlives the machine's power, too, costs two syncs, and is paid for what the
+//! mediator does not acknowledge at once ([`Spool::keep`]). What the mediator does not want goes to `STATE/refused/NODE/` with the reason, for the owner; nothing here deletes a result.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -15,6 +16,11 @@ use serde::{Deserialize, Serialize};
 use shared::{NodeId, Nonce, RunId, Seq, StepName, Timestamp};
 
 use crate::session::core::StepKey;
+
+/// The file that was the last result.
+const SPARE_RESULT: &str = ".next.tmp";
+/// A log in which nothing was written.
+const SPARE_LOG: &str = ".log.spare";
 
 /// The folder name of a node: its id, with the slot set apart by a sign that no id holds.
 #[must_use]
@@ -122,7 +128,7 @@ pub fn make_private(dir: &Path) -> io::Result<()> {
 /// # Errors
 /// As the file system says; the old content, if any, is still there.
 pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
-    write(path, content, File::sync_all)?;
+    write(&beside(path), path, content, File::sync_all)?;
     let dir = path.parent().ok_or_else(|| io::Error::other("a file needs a folder"))?;
     File::open(dir)?.sync_all()
 }
@@ -132,24 +138,32 @@ pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
 /// # Errors
 /// As the file system says; the old content, if any, is still there.
 pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
-    write(path, content, |_| Ok(()))
+    write(&beside(path), path, content, |_| Ok(()))
 }
 
-fn write(path: &Path, content: &[u8], sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+fn beside(path: &Path) -> PathBuf {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
-    let temporary = PathBuf::from(temporary);
+    PathBuf::from(temporary)
+}
+
+fn write(temporary: &Path, path: &Path, content: &[u8], sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
     let written = OpenOptions::new()
         .write(true)
         .create(true)
-        .truncate(true)
+        // What was longer is cut after the writing: blocks that are there already are written again.
+        .truncate(false)
         .mode(0o600)
-        .open(&temporary)
-        .and_then(|mut file| file.write_all(content).and_then(|()| sync(&file)))
-        .and_then(|()| fs::rename(&temporary, path));
+        .open(temporary)
+        .and_then(|mut file| {
+            file.write_all(content)?;
+            file.set_len(content.len() as u64)?;
+            sync(&file)
+        })
+        .and_then(|()| fs::rename(temporary, path));
     if written.is_err() {
         // Best effort: the failure that counts is the first one.
-        drop(fs::remove_file(&temporary));
+        drop(fs::remove_file(temporary));
     }
     written
 }
@@ -165,6 +179,19 @@ impl Spool {
         make_private(&spool.dir)?;
         make_private(&spool.refused)?;
         Ok(spool)
+    }
+
+    /// Makes the file for the output of an execution, empty.
+    ///
+    /// # Errors
+    /// As the file system says.
+    pub fn create_log(&self, key: &StepKey) -> io::Result<File> {
+        let path = self.log_path(key);
+        match fs::rename(self.dir.join(SPARE_LOG), &path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            Ok(()) | Err(_) => {}
+        }
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
     }
 
     /// Where the output of an execution is written.
@@ -196,7 +223,7 @@ impl Spool {
                     Err(why) => self.set_aside(&path, &why),
                 },
                 Some("log") => logs.push(path),
-                Some("tmp") => drop(fs::remove_file(&path)),
+                Some("tmp" | "spare") => drop(fs::remove_file(&path)),
                 _ => self.set_aside(&path, "nothing that belongs into a spool"),
             }
         }
@@ -209,19 +236,40 @@ impl Spool {
         Ok(records)
     }
 
-    /// Spools a result.
+    /// Spools a result: it outlives the agent.
     ///
     /// # Errors
     /// As the file system says, such as a full disk.
     pub fn put(&self, record: &Record) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(record)?;
-        write_durably(&self.result_path(&record.key()), &text)
+        write(&self.dir.join(SPARE_RESULT), &self.result_path(&record.key()), &text, |_| Ok(()))
+    }
+
+    /// Sees to it that a spooled result, with its log, outlives a loss of power.
+    ///
+    /// # Errors
+    /// As the file system says.
+    pub fn keep(&self, key: &StepKey) -> io::Result<()> {
+        for path in [self.log_path(key), self.result_path(key)] {
+            match File::open(&path) {
+                Ok(file) => file.sync_all()?,
+                // A step that was not started has no log.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(e),
+            }
+        }
+        File::open(&self.dir)?.sync_all()
     }
 
     /// The result was acknowledged.
     pub fn remove(&self, key: &StepKey) {
-        for path in [self.result_path(key), self.log_path(key)] {
-            match fs::remove_file(&path) {
+        let (result, log) = (self.result_path(key), self.log_path(key));
+        // Files that are made and removed for every step are what a file system is slowest at, so they go round. A log
+        // with anything in it does not: who still reads it must not find the next one's.
+        let is_empty = fs::metadata(&log).is_ok_and(|it| it.len() == 0);
+        let log_gone = if is_empty { fs::rename(&log, self.dir.join(SPARE_LOG)) } else { fs::remove_file(&log) };
+        for (path, gone) in [(&result, fs::rename(&result, self.dir.join(SPARE_RESULT))), (&log, log_gone)] {
+            match gone {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     tracing::warn!(path = %path.display(), error = %e, "cannot remove from the spool");
                 }
@@ -250,8 +298,10 @@ impl Spool {
     /// The output of a step whose result nobody wants.
     pub fn set_log_aside(&self, key: &StepKey, why: &str) {
         let path = self.log_path(key);
-        if path.exists() {
-            self.set_aside(&path, why);
+        match fs::metadata(&path) {
+            Ok(log) if log.len() == 0 => self.remove(key),
+            Ok(_) => self.set_aside(&path, why),
+            Err(_) => {}
         }
     }
 

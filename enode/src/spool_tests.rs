@@ -20,9 +20,10 @@ fn record(run: &str) -> Record {
     }
 }
 
+/// But for spare files.
 fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        fs::read_dir(dir).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+    let names = fs::read_dir(dir).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
     names.sort();
     names
 }
@@ -87,4 +88,33 @@ fn a_failed_write_leaves_the_old_content_and_no_litter() {
     fs::create_dir(dir.path().join("file.tmp")).unwrap();
     assert!(write_durably(&path, b"new").is_err());
     assert_eq!(fs::read(&path).unwrap(), b"old");
+}
+
+#[test]
+fn a_result_is_synced_with_or_without_a_log() {
+    let state = tempfile::tempdir().unwrap();
+    let spool = Spool::open(state.path(), &node()).unwrap();
+    let one = record("r");
+    assert!(spool.keep(&one.key()).is_ok(), "acknowledged meanwhile");
+    spool.put(&one).unwrap();
+    spool.keep(&one.key()).unwrap();
+    fs::write(spool.log_path(&one.key()), b"line\n").unwrap();
+    spool.keep(&one.key()).unwrap();
+    assert_eq!(spool.load().unwrap(), [one]);
+}
+
+#[test]
+fn files_go_round_and_nothing_of_one_result_is_in_the_next() {
+    let state = tempfile::tempdir().unwrap();
+    let spool = Spool::open(state.path(), &node()).unwrap();
+    let (long, short) = (record("a-run-with-a-long-name"), record("r"));
+    for (one, log) in [(&long, ""), (&short, "said\n"), (&long, "")] {
+        let mut file = spool.create_log(&one.key()).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 0);
+        file.write_all(log.as_bytes()).unwrap();
+        spool.put(one).unwrap();
+        assert_eq!(spool.load().unwrap(), std::slice::from_ref(one));
+        spool.remove(&one.key());
+        assert_eq!(names(&state.path().join("spool/yard@1")), [""; 0]);
+    }
 }

@@ -1,10 +1,13 @@
 //! Delivers results to the mediator: log, then output files, then the report, until it is acknowledged.
 //!
+//! A result that is not acknowledged within a moment is made to outlive a loss of power meanwhile. Until then it is
+//! as if the power had failed that moment earlier: nobody was told that the step has ended.
+//!
 //! Nothing is sent before the mediator has accepted who speaks for the node. A result whose lease ends is
 //! dropped, except that a report that was sent already without an answer is tried once more: it may have been
 //! the very report that ended the lease.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, pin::pin, sync::Arc};
 
 use proto::v1;
 use shared::domain::FailReason;
@@ -12,7 +15,7 @@ use tokio::sync::watch;
 
 use super::{
     link::Link,
-    outbox::Entry,
+    outbox::{Entry, Outbox},
     retry::{Backoff, CallError, Kind},
     upload::{Caller, Written},
     wire,
@@ -21,6 +24,9 @@ use crate::{
     spool::{Outcome, Record, Spool},
     work::workspace,
 };
+
+/// How long a result may be on its way before it is synced to the disk.
+const KEEP_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// How a delivery ended.
 enum Delivery {
@@ -34,7 +40,15 @@ pub async fn run(caller: Caller, spool: Spool) {
         let entry = caller.node.outbox.first().await;
         let record = &entry.record;
         let key = record.key();
-        let delivery = deliver(&caller, &spool, &entry).await;
+        let delivery = {
+            let mut delivering = pin!(deliver(&caller, &spool, &entry));
+            loop {
+                match tokio::time::timeout(KEEP_AFTER, delivering.as_mut()).await {
+                    Ok(delivery) => break delivery,
+                    Err(_) => keep(&spool, &caller.node.outbox),
+                }
+            }
+        };
         // The upload may still hold the log's file; it has no reader any more.
         if let Some(log) = entry.take_log() {
             log.abort();
@@ -52,12 +66,30 @@ pub async fn run(caller: Caller, spool: Spool) {
             }
         };
         caller.node.settled(&key);
-        remove_outputs(record.out.clone()).await;
+        if !record.artifacts.is_empty() {
+            remove_outputs(record.out.clone()).await;
+        }
         if over {
             caller.node.run_over(&(record.run_id.clone(), record.nonce));
         }
         caller.node.outbox.done();
     }
+}
+
+/// Syncs what waits, and has not been synced yet.
+fn keep(spool: &Spool, outbox: &Outbox) {
+    let waiting = outbox.to_keep();
+    if waiting.is_empty() {
+        return;
+    }
+    let spool = spool.clone();
+    tokio::task::spawn_blocking(move || {
+        for key in waiting {
+            if let Err(e) = spool.keep(&key) {
+                tracing::error!(result = %key, error = %e, "cannot sync the spool: a loss of power would lose this result");
+            }
+        }
+    });
 }
 
 async fn remove_outputs(out: PathBuf) {

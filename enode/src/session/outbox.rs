@@ -4,13 +4,19 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use tokio::{sync::Notify, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::{core::LeaseKey, retry::CallError};
+use super::{
+    core::{LeaseKey, StepKey},
+    retry::CallError,
+};
 use crate::spool::Record;
 
 /// A log upload under way.
@@ -24,6 +30,8 @@ pub struct Entry {
     /// Cancelled when its lease ends.
     pub(super) dropped: CancellationToken,
     log: Mutex<Option<LogUpload>>,
+    /// It was given out to be synced.
+    kept: AtomicBool,
 }
 
 impl Entry {
@@ -48,7 +56,8 @@ impl Outbox {
 
     /// A result, with the log upload that goes on with it.
     pub fn push(&self, record: Record, log: Option<LogUpload>) {
-        let entry = Entry { record, dropped: CancellationToken::new(), log: Mutex::new(log) };
+        let (dropped, log) = (CancellationToken::new(), Mutex::new(log));
+        let entry = Entry { record, dropped, log, kept: AtomicBool::new(false) };
         self.lock().push_back(Arc::new(entry));
         self.wake.notify_one();
     }
@@ -80,6 +89,13 @@ impl Outbox {
         }
     }
 
+    /// Results that are to be synced to the disk, each once.
+    pub(super) fn to_keep(&self) -> Vec<StepKey> {
+        let entries = self.lock();
+        let fresh = entries.iter().filter(|entry| !entry.kept.swap(true, Ordering::Relaxed));
+        fresh.map(|entry| entry.record.key()).collect()
+    }
+
     /// Waits for the oldest.
     pub(super) async fn first(&self) -> Arc<Entry> {
         loop {
@@ -97,5 +113,41 @@ impl Outbox {
         if self.is_empty() {
             self.empty.notify_waiters();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::{Nonce, Timestamp};
+
+    use super::*;
+    use crate::spool::Outcome;
+
+    fn record(seq: u32) -> Record {
+        Record {
+            run_id: "r".parse().unwrap(),
+            seq,
+            attempt: 1,
+            step_id: "s".parse().unwrap(),
+            nonce: Nonce::from_bits(1),
+            outcome: Outcome::Completed { exit_code: 0 },
+            log_bytes: 0,
+            out: std::path::PathBuf::new(),
+            artifacts: Vec::new(),
+            ended_at: Timestamp::from_millis(0),
+            refused: None,
+        }
+    }
+
+    #[test]
+    fn what_waits_is_synced_once() {
+        let outbox = Outbox::default();
+        let seqs = || outbox.to_keep().iter().map(|key| key.seq).collect::<Vec<_>>();
+        outbox.push(record(0), None);
+        outbox.push(record(1), None);
+        assert_eq!(seqs(), [0, 1]);
+        outbox.push(record(2), None);
+        assert_eq!(seqs(), [2]);
+        assert_eq!(seqs(), [0; 0]);
     }
 }

@@ -5,8 +5,11 @@
 //! ours: by the start time of its leader within this boot, or by the environment of a member.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io,
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    sync::{Arc, LazyLock},
 };
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
@@ -15,7 +18,7 @@ use shared::{Duration, NodeId, RunId};
 
 use crate::{
     clock,
-    spool::{folder_name, make_private, write_whole},
+    spool::{folder_name, make_private},
 };
 
 /// One process, as `/proc` shows it.
@@ -114,9 +117,13 @@ struct Note {
     out: Option<PathBuf>,
 }
 
-/// Where the running group of one node is noted.
+/// Where the running group of one node is noted: the first line of a file that stays open, because a note is
+/// written for every step. One line is one write, and so there completely or not at all.
 #[derive(Debug, Clone)]
-pub struct Notes(PathBuf);
+pub struct Notes {
+    path: PathBuf,
+    file: Arc<File>,
+}
 
 impl Notes {
     /// The note of a node.
@@ -126,7 +133,9 @@ impl Notes {
     pub fn open(state_dir: &Path, node: &NodeId) -> io::Result<Self> {
         let dir = state_dir.join("groups");
         make_private(&dir)?;
-        Ok(Self(dir.join(format!("{}.json", folder_name(node)))))
+        let path = dir.join(format!("{}.json", folder_name(node)));
+        let file = File::options().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path)?;
+        Ok(Self { path, file: Arc::new(file) })
     }
 
     /// Notes that a group with this `$OUT` is about to start.
@@ -134,9 +143,7 @@ impl Notes {
     /// # Errors
     /// As the file system says.
     pub fn intend(&self, run: &RunId, out: &Path) -> io::Result<()> {
-        let out = Some(out.to_owned());
-        let note = Note { group: 0, started: 0, boot: boot_id(), run_id: run.clone(), out };
-        write_whole(&self.0, &serde_json::to_vec(&note)?)
+        self.note(0, 0, run, out)
     }
 
     /// Notes a group that was just started.
@@ -144,31 +151,33 @@ impl Notes {
     /// # Errors
     /// As the file system says.
     pub fn write(&self, group: Pid, run: &RunId, out: &Path) -> io::Result<()> {
-        let started = stat(&group.as_raw_pid().to_string()).map_or(0, |stat| stat.started);
-        let note = Note {
-            group: group.as_raw_pid(),
-            started,
-            boot: boot_id(),
-            run_id: run.clone(),
-            out: Some(out.to_owned()),
-        };
+        let group = group.as_raw_pid();
+        self.note(group, stat(&group.to_string()).map_or(0, |stat| stat.started), run, out)
+    }
+
+    fn note(&self, group: i32, started: u64, run: &RunId, out: &Path) -> io::Result<()> {
+        let (boot, run_id, out) = (boot_id().to_owned(), run.clone(), Some(out.to_owned()));
+        let mut line = serde_json::to_vec(&Note { group, started, boot, run_id, out })?;
+        line.push(b'\n');
         // Not synced: what outlives the machine's power names another boot.
-        write_whole(&self.0, &serde_json::to_vec(&note)?)
+        self.file.write_all_at(&line, 0)
     }
 
     /// The group is gone.
     pub fn clear(&self) {
-        match fs::remove_file(&self.0) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(path = %self.0.display(), error = %e, "cannot remove the note of a process group");
-            }
-            Ok(()) | Err(_) => {}
+        if let Err(e) = self.file.write_all_at(b"\n", 0) {
+            tracing::warn!(path = %self.path.display(), error = %e, "cannot remove the note of a process group");
         }
+    }
+
+    fn read(&self) -> Option<Note> {
+        let text = fs::read(&self.path).ok()?;
+        serde_json::from_slice(text.split(|byte| *byte == b'\n').next()?).ok()
     }
 
     /// Kills what an earlier life left running. True: nothing of it executes any more.
     pub async fn sweep(&self, within: Duration) -> bool {
-        let Some(note) = fs::read(&self.0).ok().and_then(|text| serde_json::from_slice::<Note>(&text).ok()) else {
+        let Some(note) = self.read() else {
             // Unreadable is as good as none: there is nothing in it that could be proven.
             self.clear();
             return true;
@@ -242,8 +251,12 @@ fn started_with(out: &Path) -> Vec<Pid> {
     found.into_iter().filter_map(Pid::from_raw).filter(|group| *group != own).collect()
 }
 
-fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+/// Which boot of this machine it is.
+fn boot_id() -> &'static str {
+    static BOOT: LazyLock<String> = LazyLock::new(|| {
+        fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+    });
+    &BOOT
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@
 //! not memory. When the disk is full the program is not held up: the rest is counted, and the report's
 //! `log_bytes` then shows that the log is truncated.
 
-use std::{io, path::Path};
+use std::io;
 
 use tokio::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::unix::pipe,
     sync::watch,
@@ -69,13 +69,10 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Makes the file.
-    ///
-    /// # Errors
-    /// As the file system says.
-    pub async fn create(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).await?;
-        Ok(Self { file, written: watch::Sender::new(Written::default()), lost: 0 })
+    /// Into a file that is empty.
+    #[must_use]
+    pub fn new(file: std::fs::File) -> Self {
+        Self { file: file.into(), written: watch::Sender::new(Written::default()), lost: 0 }
     }
 
     /// Follows how far it is written.
@@ -169,7 +166,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_disk_holds_up_nobody_and_shows_in_the_count() {
-        let mut log = LogFile::create(Path::new("/dev/full")).await.unwrap();
+        let mut log = LogFile::new(std::fs::File::options().write(true).open("/dev/full").unwrap());
         let written = log.written();
         log.append(b"12345").await;
         log.append(b"678").await;
@@ -185,7 +182,7 @@ mod tests {
         io::Write::write_all(&mut writer, b"last words\n").unwrap();
         let over = CancellationToken::new();
         over.cancel();
-        let log = LogFile::create(&dir.path().join("log")).await.unwrap().copy(pipe, None, over).await.0;
+        let log = LogFile::new(std::fs::File::create(dir.path().join("log")).unwrap()).copy(pipe, None, over).await.0;
         log.close();
         let text = std::fs::read_to_string(dir.path().join("log")).unwrap();
         assert!(text.starts_with("last words\n[enode] a process outside the group"), "{text}");

@@ -11,6 +11,7 @@ pub mod inputs;
 pub mod log;
 pub mod output;
 pub mod process;
+mod spare;
 pub mod step;
 pub mod strays;
 pub mod workspace;

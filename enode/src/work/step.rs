@@ -113,18 +113,19 @@ async fn attempt(
     orders: &mut watch::Receiver<Option<Stop>>,
     lingering: &mut Option<Lingering>,
 ) -> Result<(Record, Option<LogUpload>), Option<Outcome>> {
-    let rooms = bench.rooms.clone();
+    let (rooms, spool) = (bench.rooms.clone(), bench.spool.clone());
     let (key, nonce, first) = (step.key.clone(), step.nonce, step.first_on_node);
-    let room = tokio::task::spawn_blocking(move || rooms.enter(&key, nonce, first))
+    // Both in one go: each turn of the threads that may block costs as much as what it does.
+    let (room, log) = tokio::task::spawn_blocking(move || (rooms.enter(&key, nonce, first), spool.create_log(&key)))
         .await
-        .map_err(|e| Some(failed(FailReason::CouldNotStart, e)))?
-        .map_err(|e| {
-            let reason = match e {
-                super::workspace::RoomError::Lost(_) => FailReason::WorkspaceLost,
-                super::workspace::RoomError::Io { .. } => FailReason::CouldNotStart,
-            };
-            Some(failed(reason, e))
-        })?;
+        .map_err(|e| Some(failed(FailReason::CouldNotStart, e)))?;
+    let room = room.map_err(|e| {
+        let reason = match e {
+            super::workspace::RoomError::Lost(_) => FailReason::WorkspaceLost,
+            super::workspace::RoomError::Io { .. } => FailReason::CouldNotStart,
+        };
+        Some(failed(reason, e))
+    })?;
     tokio::select! {
         biased;
         stop = orders.wait_for(Option::is_some) => {
@@ -136,8 +137,8 @@ async fn attempt(
         }
     }
     let program = program(bench, step, &room).map_err(|e| Some(failed(FailReason::CouldNotStart, e)))?;
-    let path = bench.spool.log_path(&step.key);
-    let log = LogFile::create(&path).await.map_err(|e| {
+    let log = log.map(LogFile::new).map_err(|e| {
+        let path = bench.spool.log_path(&step.key);
         Some(failed(FailReason::CouldNotStart, format!("cannot write its log {}: {e}", path.display())))
     })?;
     // Before the program is there: an agent that is killed between the two must find it again.

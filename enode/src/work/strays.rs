@@ -13,10 +13,11 @@
 //! started, so that nobody takes the new child for a stray.
 
 use std::{
+    collections::HashSet,
     fs, io,
     path::{Path, PathBuf},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        LazyLock, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -30,6 +31,9 @@ use crate::clock;
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 /// Steps whose processes may exist. One process is one agent, so this is the agent's.
 static UNDER_WAY: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+/// Threads that have started a program. The kernel lists a child with the thread that started it, and an orphan with
+/// the oldest thread there is, which is the first one of this process.
+static STARTERS: LazyLock<Mutex<HashSet<Pid>>> = LazyLock::new(Mutex::default);
 
 #[derive(Debug)]
 struct Entry {
@@ -69,6 +73,7 @@ impl Strays {
     /// As `start` says.
     pub fn start<T, E>(&self, start: impl FnOnce() -> Result<(T, Pid), E>) -> Result<T, E> {
         let mut entries = lock();
+        starters().insert(rustix::thread::gettid());
         let (started, leader) = start()?;
         if let Some(entry) = entries.iter_mut().find(|entry| entry.out == self.out) {
             entry.leader = Some(leader);
@@ -167,16 +172,24 @@ fn strays(entries: &[Entry]) -> Vec<(Pid, Stat)> {
     children.filter_map(|pid| Some((pid, group::stat(&pid.as_raw_pid().to_string())?))).collect()
 }
 
-/// Every child of every thread of this process.
+fn starters() -> MutexGuard<'static, HashSet<Pid>> {
+    STARTERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Every child of this process.
 fn children() -> Vec<i32> {
-    let Ok(threads) = fs::read_dir("/proc/self/task") else { return Vec::new() };
-    let mut found = Vec::new();
-    for thread in threads.flatten() {
-        match fs::read_to_string(thread.path().join("children")) {
-            Ok(pids) => found.extend(pids.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
-            // A kernel without this file; or a thread that has just ended, and then the long way is as right.
-            Err(_) => return group::children_of(rustix::process::getpid()),
-        }
+    let (first, mut found) = (rustix::process::getpid(), Vec::new());
+    // The first thread last: a thread that ends meanwhile leaves its children to it.
+    starters().retain(|thread| *thread == first || children_of_thread(*thread).map(|it| found.extend(it)).is_ok());
+    match children_of_thread(first) {
+        Ok(children) => found.extend(children),
+        // A kernel without such a file: the long way.
+        Err(_) => return group::children_of(first),
     }
     found
+}
+
+fn children_of_thread(thread: Pid) -> io::Result<Vec<i32>> {
+    let pids = fs::read_to_string(format!("/proc/self/task/{}/children", thread.as_raw_pid()))?;
+    Ok(pids.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
 }

@@ -1,10 +1,12 @@
 //! The folders of a Run on a node.
 //!
 //! `STATE/work/NODE/RUN_ID/` holds `lease` (which lease it was made for), `run/` (the working directory of all
-//! its steps), and `in/SEQ-ATTEMPT/`, `out/SEQ-ATTEMPT/` and `task/SEQ-ATTEMPT/`, fresh for every attempt. The
+//! its steps), and `SEQ-ATTEMPT/` with `in/`, `out/` and `task/`, fresh for every attempt. The
 //! lease's mark is not in the working directory, because programs expect to find that empty at first
 //! (`git clone … .`) and have no business with it. `STATE/cache/NODE/` outlives Runs. A folder whose mark names
 //! another lease is not ours to use: its content belongs to a lease that has ended.
+//!
+//! What one Run leaves empty is the next one's ([`super::spare`]).
 
 use std::{
     fs, io,
@@ -14,9 +16,10 @@ use std::{
 
 use shared::{NodeId, Nonce, RunId};
 
+use super::spare::{self, LEASE, NEXT, RUN, SPARE};
 use crate::{
     session::core::{LeaseKey, StepKey},
-    spool::{folder_name, make_private, write_whole},
+    spool::{folder_name, make_private},
 };
 
 /// The folder in `state_dir` in which Runs work. It may be a file system of its own.
@@ -85,6 +88,10 @@ impl Rooms {
         let mut leases = Vec::new();
         for entry in fs::read_dir(&self.work)? {
             let path = entry?.path();
+            if path.ends_with(SPARE) {
+                remove_tree(&path)?;
+                continue;
+            }
             let run = path.file_name().and_then(|name| name.to_str()).and_then(|name| RunId::new(name).ok());
             match (run, mark(&path)) {
                 (Some(run), Some(nonce)) => leases.push((run, nonce)),
@@ -107,29 +114,27 @@ impl Rooms {
     pub fn enter(&self, key: &StepKey, nonce: Nonce, first: bool) -> Result<Room, RoomError> {
         let home = self.of(&key.run);
         let failed = |source| RoomError::Io { path: home.clone(), source };
-        let run = home.join("run");
+        let run = home.join(RUN);
         if first {
             remove_tree(&home).map_err(failed)?;
-            make_private(&run).map_err(failed)?;
-            // Last, so that a folder with a mark is a complete one.
-            write_whole(&home.join("lease"), nonce.reveal().as_bytes()).map_err(failed)?;
+            // Made beside its place, so that a folder with a mark is a complete one.
+            let spare = self.work.join(SPARE);
+            spare::furnish(&spare, nonce).and_then(|()| fs::rename(&spare, &home)).map_err(failed)?;
         } else if mark(&home) != Some(nonce) || !run.is_dir() {
             return Err(RoomError::Lost(run));
         }
-        let name = format!("{}-{}", key.seq, key.attempt);
-        let room = Room {
+        let attempt = home.join(format!("{}-{}", key.seq, key.attempt));
+        remove_tree(&attempt).map_err(failed)?;
+        let next = home.join(NEXT);
+        spare::furnish_attempt(&next).and_then(|()| fs::rename(&next, &attempt)).map_err(failed)?;
+        make_private(&self.cache).map_err(failed)?;
+        Ok(Room {
             run,
-            input: home.join("in").join(&name),
-            out: home.join("out").join(&name),
+            input: attempt.join(spare::IN),
+            out: attempt.join(spare::OUT),
             cache: self.cache.clone(),
-            task: home.join("task").join(&name),
-        };
-        for fresh in [&room.input, &room.out] {
-            remove_tree(fresh).map_err(failed)?;
-            make_private(fresh).map_err(failed)?;
-        }
-        make_private(&room.cache).map_err(failed)?;
-        Ok(room)
+            task: attempt.join("task"),
+        })
     }
 
     /// Removes the folder of a lease. One that another lease of the same Run has made since stays.
@@ -138,12 +143,16 @@ impl Rooms {
     /// As the file system says.
     pub fn remove(&self, lease: &LeaseKey) -> io::Result<()> {
         let home = self.of(&lease.0);
-        if mark(&home).is_some_and(|nonce| nonce != lease.1) { Ok(()) } else { remove_tree(&home) }
+        match mark(&home) {
+            Some(nonce) if nonce != lease.1 => Ok(()),
+            Some(_) if spare::keep(&home, &self.work.join(SPARE)).unwrap_or(false) => Ok(()),
+            Some(_) | None => remove_tree(&home),
+        }
     }
 }
 
 fn mark(home: &Path) -> Option<Nonce> {
-    Nonce::parse(&fs::read_to_string(home.join("lease")).ok()?)
+    Nonce::parse(&fs::read_to_string(home.join(LEASE)).ok()?)
 }
 
 /// Removes a folder and everything in it, also what a program has made unwritable. Nothing there is fine.

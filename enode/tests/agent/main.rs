@@ -90,10 +90,11 @@ impl Yard {
     }
 }
 
+/// But for spare files and folders.
 fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(dir)
-        .map(|entries| entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect())
-        .unwrap_or_default();
+    let entries = std::fs::read_dir(dir).into_iter().flatten();
+    let names = entries.map(|it| it.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
     names.sort();
     names
 }

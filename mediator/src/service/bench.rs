@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Services,
+    contracts::Contracts,
     hub::Hub,
     leave::Leave,
     sample::{NOW, POISON_NONCE, POISON_PRINCIPAL, contract, id, node},
@@ -69,6 +70,7 @@ impl Bench {
             records: RecordStore::open(dir.path()).unwrap(),
             settings: Settings::default(),
             writer,
+            contracts: Contracts::default(),
             hub: Hub::default(),
             leave,
             events: receiver,

@@ -77,6 +77,7 @@ impl WorkStream {
             if std::mem::take(&mut self.look)
                 && let Some(step) = self.services.writer.apply(Claim { who: self.who.clone() }).await?
             {
+                self.services.contracts.claimed(&step);
                 let inputs = self.services.inputs(&step).await?;
                 return Ok(Some(Work::Step(Box::new(step), inputs)));
             }

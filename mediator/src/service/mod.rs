@@ -9,6 +9,7 @@ pub mod backup;
 pub(crate) mod bench;
 pub mod cancel;
 pub mod claim;
+pub mod contracts;
 pub mod explain;
 pub mod follow;
 pub mod gc;
@@ -45,6 +46,8 @@ pub struct Services {
     pub settings: Settings,
     /// The way to change the fleet.
     pub writer: Writer,
+    /// Contracts of what was claimed here.
+    pub contracts: contracts::Contracts,
     /// Open work streams.
     pub hub: hub::Hub,
     /// The planned stop.

@@ -1,9 +1,11 @@
 //! A report comes in: what the mediator itself holds of the attempt is put beside the node's word.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use shared::{
     Nonce, RunId, Seq,
-    contract::{ANSWER_FILE, Dispatch},
+    contract::{ANSWER_FILE, Contract, Dispatch},
     domain::{Outcome, Report, ReportReply, Speaker},
 };
 
@@ -45,19 +47,30 @@ impl Services {
     /// A late or foreign report; a store that is not available.
     pub async fn report(&self, command: ReportCommand) -> Result<ReportReply, Error> {
         let ReportCommand { who, run, seq, attempt, nonce, outcome, log_bytes } = command;
-        let Evidence { produced, fork_value, invalid } = self.evidence(&run, seq, attempt).await?;
+        let evidence = match self.contract(&run, nonce).await? {
+            Some(contract) => self.evidence(&contract, &run, seq, attempt).await?,
+            None => Evidence::default(),
+        };
+        let Evidence { produced, fork_value, invalid } = evidence;
+        let key = (run.clone(), nonce);
         let report = Report { who, run, seq, attempt, nonce, outcome, produced, fork_value, invalid, log_bytes };
-        self.writer.apply(report).await
+        let reply = self.writer.apply(report).await?;
+        self.contracts.reported(&key);
+        Ok(reply)
     }
 
-    async fn evidence(&self, run: &RunId, seq: Seq, attempt: u32) -> Result<Evidence, Error> {
-        let mut read = self.store.read().await?;
-        let Some(contract) = read.contract(run).await? else { return Ok(Evidence::default()) };
+    async fn contract(&self, run: &RunId, nonce: Nonce) -> Result<Option<Arc<Contract>>, Error> {
+        if let Some(contract) = self.contracts.get(run, nonce) {
+            return Ok(Some(contract));
+        }
+        Ok(self.store.read().await?.contract(run).await?.map(Arc::new))
+    }
+
+    async fn evidence(&self, contract: &Contract, run: &RunId, seq: Seq, attempt: u32) -> Result<Evidence, Error> {
         let Some(spec) = contract.steps.get(seq as usize).filter(|spec| spec.outputs().next().is_some()) else {
             return Ok(Evidence::default());
         };
-        let mut rows = read.artifacts(run).await?;
-        drop(read);
+        let mut rows = self.store.read().await?.artifacts(run).await?;
         rows.retain(|row| row.seq == seq && row.attempt == attempt);
         let is_there = |name: &&str| rows.iter().any(|row| below(&row.name, name).is_some());
         let produced = spec.outputs().filter(is_there).map(str::to_owned).collect();

@@ -14,7 +14,7 @@ use crate::{
     error::Error,
     fail,
     record::{Artifact, RecordError, SealInput},
-    store::{ArtifactRow, ReadTx},
+    store::{ArtifactRow, WholeRun},
 };
 
 /// Records sealed together.
@@ -76,14 +76,14 @@ impl Services {
 
     async fn seal_group(&self, group: &[RunId]) -> Result<Went, Error> {
         let (mut inputs, mut went) = (Vec::new(), Went::Well);
-        let mut read = self.store.read().await?;
-        for id in group {
-            match gather(&mut read, id).await {
-                Ok(input) => inputs.extend(input),
-                Err(error) => went = went.max(cannot_seal(id, &error)),
+        let group = group.iter().cloned().collect();
+        let runs = self.store.read().await?.whole_runs(&group).await?;
+        for (id, run) in runs {
+            match run.map_err(Error::from).and_then(gather) {
+                Ok(input) => inputs.push(input),
+                Err(error) => went = went.max(cannot_seal(&id, &error)),
             }
         }
-        drop(read);
         let (mut whole, mut truncated) = (Vec::new(), Vec::new());
         for (id, sealed) in self.records.seal_all(inputs).await? {
             match sealed {
@@ -111,14 +111,14 @@ fn cannot_seal(id: &RunId, error: &Error) -> Went {
 }
 
 /// What a Run's Record is made of.
-async fn gather(read: &mut ReadTx, id: &RunId) -> Result<Option<SealInput>, Error> {
-    let Some((run, _)) = read.run(id).await? else { return Ok(None) };
-    let artifacts = read.artifacts(id).await?.into_iter().map(artifact).collect::<Result<_, _>>()?;
+fn gather(whole: WholeRun) -> Result<SealInput, Error> {
+    let WholeRun { run, artifacts } = whole;
+    let artifacts = artifacts.into_iter().map(artifact).collect::<Result<_, _>>()?;
     let answered = run.steps.iter().flat_map(|step| {
         step.attempts.iter().filter_map(|it| Some(((step.seq, it.number), it.answer.as_ref()?.log_bytes)))
     });
     let log_bytes = answered.collect();
-    Ok(Some(SealInput { run, artifacts, log_bytes }))
+    Ok(SealInput { run, artifacts, log_bytes })
 }
 
 fn artifact(row: ArtifactRow) -> Result<Artifact, RecordError> {

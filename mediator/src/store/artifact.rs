@@ -6,7 +6,7 @@ use super::{
     batch::{Kind, Rows, Verb, Write},
     error::StoreError,
     row::{Bad, Row},
-    sql::{Query, Value},
+    sql::{Query, Value, listed},
 };
 
 /// What a node says it writes for.
@@ -44,6 +44,12 @@ pub struct ArtifactRow {
 pub(super) const OF_RUN: Query = Query::both(
     "artifacts.of_run",
     "SELECT seq, attempt, name, sha256, size FROM artifacts WHERE run_id = $1 ORDER BY seq, attempt, name",
+);
+
+pub(super) const OF_RUNS: Query = listed!(
+    "artifacts.of_runs",
+    "SELECT run_id, seq, attempt, name, sha256, size FROM artifacts WHERE run_id",
+    "ORDER BY run_id, seq, attempt, name"
 );
 
 /// The present lease has this nonce and holds, and this very attempt was claimed under it by this instance. $1 to

@@ -58,7 +58,7 @@ pub use self::{
     gc::Known,
     list::{CurrentStep, RunFilter, RunRow},
     notice::{Heard, Listener, Notice},
-    read_tx::ReadTx,
+    read_tx::{ReadTx, WholeRun},
     token::{Found, TokenRow},
 };
 use self::{

@@ -1,6 +1,6 @@
 //! Reading: one snapshot of everything, with the store's clock in it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use shared::{
     RunId, Timestamp,
@@ -33,6 +33,15 @@ const READ_NOW: Query = Query::each(
 pub struct ReadTx {
     pub(super) tx: Conn,
     now: Timestamp,
+}
+
+/// A Run with everything that its Record is made of.
+#[derive(Debug)]
+pub struct WholeRun {
+    /// With its steps and attempts.
+    pub run: Run,
+    /// The files that its steps left, by step, attempt and name.
+    pub artifacts: Vec<ArtifactRow>,
 }
 
 const RESERVATION: Query = Query::both("read.reservation", "SELECT reservation FROM fleet WHERE one = 1");
@@ -93,6 +102,30 @@ impl ReadTx {
             Some(error) => Err(error),
             None => Ok(found.runs.remove(id)),
         }
+    }
+
+    /// Several Runs with their steps, attempts and files, in as many statements as one. Those that exist and cannot be
+    /// read say why.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn whole_runs(
+        &mut self,
+        ids: &BTreeSet<RunId>,
+    ) -> Result<BTreeMap<RunId, Result<WholeRun, StoreError>>, StoreError> {
+        let found = load::runs(&mut self.tx, ids).await?;
+        let whole = |(id, (run, _))| (id, Ok(WholeRun { run, artifacts: Vec::new() }));
+        let bad = found.bad.into_iter().map(|(id, error)| (id, Err(error)));
+        let mut runs: BTreeMap<_, _> = found.runs.into_iter().map(whole).chain(bad).collect();
+        let list = [Value::Texts(ids.iter().map(ToString::to_string).collect())];
+        self.tx
+            .each(&artifact::OF_RUNS, &list, |row| {
+                let Ok(id) = row.parse::<RunId>("run_id") else { return };
+                let Some(Ok(whole)) = runs.get_mut(&id) else { return };
+                keep(artifact::read(&row, &id), |artifact| whole.artifacts.push(artifact));
+            })
+            .await?;
+        Ok(runs)
     }
 
     /// The contract of a Run, without the Run.

@@ -258,3 +258,21 @@ fn a_missing_input_fails_the_step_and_frees_the_node() {
     world.expect_promoted("next", shared::domain::Wake::RunSettled);
     assert!(world.changes.sealed.contains(&run_id("r")));
 }
+
+#[test]
+fn what_a_fork_before_a_loop_left_aside_stays_aside_in_every_pass() {
+    let mut world = World::with(&["a"]);
+    // `u` is decided against before the range; `w` needs only what was decided against, and stands in the range.
+    let contract = "{requires: [{as: b, capability: build}],
+        steps: [{id: f, uses: b, run: [x], out: [v], dispatch: {from: v#/pick, to: [s, t]}},
+                {id: s, uses: b, run: [x], needs: [f]}, {id: t, uses: b, run: [x], needs: [f]},
+                {id: w, uses: b, run: [x], needs: [t]},
+                {id: last, uses: b, run: [x], needs: [s, t, w], loop: {back_to: s, max: 2}}]}";
+    world.submit("r", contract);
+    let step = world.claim("a").unwrap();
+    world.report_pick("a", &step, "s").unwrap();
+    world.work("a");
+    world.work("a");
+    assert_eq!(world.show("r"), "RUNNING: f=DONE s=PENDING t=SKIPPED w=SKIPPED last=PENDING");
+    assert_eq!(world.claim("a").unwrap().name.as_str(), "s");
+}

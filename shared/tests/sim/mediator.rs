@@ -103,6 +103,10 @@ impl World {
         }
         if crash {
             self.say(|_| "the mediator crashes after a commit".to_owned());
+            // Streams that others have just replaced are the dead process's, too, and no longer in its list.
+            for (conn, to, _) in later.items.into_iter().filter(|(_, _, item)| matches!(item, Item::Ended)) {
+                self.break_stream(conn, to);
+            }
             return self.crash();
         }
         self.commit(later);

@@ -87,7 +87,7 @@ fn choose(fork: &crate::contract::Dispatch, value: Option<Result<String, String>
 fn follow(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq: Seq, pick: Option<crate::StepName>) {
     let Some(run) = fleet.runs.get_mut(id) else { return };
     if rewind::goes_back(run, seq) {
-        let rewound = rewind::rewind(run, seq);
+        let rewound = rewind::rewind(run, seq, cx.now);
         let round = run.step(seq).map_or(0, |step| step.round);
         cx.changes.steps.extend(rewound.steps.iter().map(|seq| (id.clone(), *seq)));
         cx.changes.event(EventKind::RunRewound, Some(id), None, json!({"seq": seq, "round": round}));

@@ -5,8 +5,9 @@ use std::{
     ops::RangeInclusive,
 };
 
+use super::fork;
 use crate::{
-    NodeId, Seq,
+    NodeId, Seq, Timestamp,
     contract::Until,
     domain::{Run, Step, StepState},
 };
@@ -37,11 +38,11 @@ pub(super) struct Rewound {
     pub(super) given_back: Vec<NodeId>,
 }
 
-/// Sets every step of the range into its next round, skipped ones too, and revives what was skipped behind the
-/// range because of something inside it.
-pub(super) fn rewind(run: &mut Run, last: Seq) -> Rewound {
+/// Sets every step of the range into its next round, and revives what was skipped in it or behind it because of
+/// something inside it. What a fork before the range has left aside stays aside: that fork decides once.
+pub(super) fn rewind(run: &mut Run, last: Seq, now: Timestamp) -> Rewound {
     let Some(range) = run.contract.loop_range(last) else { return Rewound { steps: vec![], given_back: vec![] } };
-    let behind = skipped_by(run, &range);
+    let (behind, forks) = (skipped_by(run, &range), forks(run));
     let mut given_back = Vec::new();
     for seq in range.clone() {
         if let Some(acquire) = run.spec(seq).and_then(|spec| spec.acquire.as_ref()) {
@@ -52,6 +53,10 @@ pub(super) fn rewind(run: &mut Run, last: Seq) -> Rewound {
         if let Some(step) = run.step_mut(seq) {
             step.reset();
             step.round += 1;
+            let decided_before = forks.get(&seq).is_some_and(|fork| !range.contains(fork));
+            if decided_before && step.picked == Some(false) {
+                step.state = StepState::Skipped { at: now };
+            }
         }
     }
     for seq in &behind {
@@ -59,6 +64,7 @@ pub(super) fn rewind(run: &mut Run, last: Seq) -> Rewound {
             step.reset();
         }
     }
+    fork::spread(run, now);
     Rewound { steps: range.chain(behind).collect(), given_back }
 }
 
@@ -84,16 +90,7 @@ impl Run {
 /// What was skipped behind a range because of something inside it: a fork in there decided against it, or it needs
 /// something in there, directly or through others. Needs point back, so one pass in order is enough.
 fn skipped_by(run: &Run, range: &RangeInclusive<Seq>) -> BTreeSet<Seq> {
-    let index = run.contract.index();
-    let forks: HashMap<Seq, Seq> = run
-        .contract
-        .steps
-        .iter()
-        .zip(0..)
-        .flat_map(|(spec, fork)| spec.dispatch.iter().flat_map(|it| it.to.steps()).map(move |target| (target, fork)))
-        .filter_map(|(target, fork)| Some((*index.get(target.as_str())?, fork)))
-        .collect();
-    let mut found = BTreeSet::new();
+    let (forks, mut found) = (forks(run), BTreeSet::new());
     for step in &run.steps {
         let skipped = matches!(step.state, StepState::Skipped { .. });
         if step.seq <= *range.end() || !skipped {
@@ -110,4 +107,13 @@ fn skipped_by(run: &Run, range: &RangeInclusive<Seq>) -> BTreeSet<Seq> {
         }
     }
     found
+}
+
+/// Which step decides about which.
+fn forks(run: &Run) -> HashMap<Seq, Seq> {
+    let (index, steps) = (run.contract.index(), run.contract.steps.iter().zip(0..));
+    steps
+        .flat_map(|(spec, fork)| spec.dispatch.iter().flat_map(|it| it.to.steps()).map(move |target| (target, fork)))
+        .filter_map(|(target, fork)| Some((*index.get(target.as_str())?, fork)))
+        .collect()
 }

@@ -89,7 +89,6 @@ impl Rules {
             let lease = look.before.leases.get(id).filter(|it| it.run == *run && it.holds(look.now));
             self.must("claim", lease.is_some(), || format!("a step of {run} is claimed on {id} without a lease"));
             let Some(after) = look.after.runs.get(run) else { continue };
-            let loops = after.contract.steps.iter().any(|it| it.repeat.is_some());
             let here = |state: &StepState| matches!(state, StepState::Claimed { node, .. } if node == id);
             let second = after.steps.iter().filter(|it| here(&it.state)).count() > 1;
             self.must("claim", !second, || format!("two steps of {run} are claimed on {id}"));
@@ -97,7 +96,7 @@ impl Rules {
                 let needs = step.needs.iter().filter_map(|need| after.step(*need));
                 let over = needs.clone().all(|need| !need.is_open())
                     && (step.needs.is_empty() || needs.clone().any(|it| matches!(it.state, StepState::Done { .. })));
-                let aside = step.picked == Some(false) && !loops;
+                let aside = step.picked == Some(false);
                 self.must("fork", !aside, || format!("{run}/{} is claimed and its fork went elsewhere", step.name));
                 self.must("claim", over, || format!("{run}/{} is claimed before its needs are over", step.name));
             }

@@ -1,0 +1,93 @@
+use super::*;
+use crate::work::workspace::make_read_only;
+
+struct Place {
+    _dir: tempfile::TempDir,
+    home: std::path::PathBuf,
+    spare: std::path::PathBuf,
+}
+
+/// A Run's folder with one attempt.
+fn place() -> Place {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, spare) = (dir.path().join("r"), dir.path().join(SPARE));
+    furnish(&home, Nonce::from_bits(1)).unwrap();
+    furnish_attempt(&home.join("0-1")).unwrap();
+    Place { _dir: dir, home, spare }
+}
+
+fn inode(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().ino()
+}
+
+fn all(dir: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() {
+            found.extend(all(&path).iter().map(|below| format!("{name}/{below}")));
+        }
+        found.push(name);
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn what_is_kept_is_empty_and_the_same_folders() {
+    let place = place();
+    fs::create_dir_all(place.home.join("run/target/deep")).unwrap();
+    fs::write(place.home.join("run/.hidden"), "x").unwrap();
+    fs::write(place.home.join("0-1/in/file"), "x").unwrap();
+    fs::create_dir(place.home.join("0-1/task")).unwrap();
+    fs::create_dir_all(place.home.join("1-1/out")).unwrap();
+    make_read_only(&place.home.join("0-1/in")).unwrap();
+    let before = ["run", "0-1/out"].map(|name| inode(&place.home.join(name)));
+    assert!(keep(&place.home, &place.spare).unwrap());
+    assert!(!place.home.exists());
+    let left = all(&place.spare);
+    assert!(left.iter().all(|it| ["lease", "run", "next", "next/in", "next/out"].contains(&it.as_str())), "{left:?}");
+    assert_eq!(inode(&place.spare.join("run")), before[0]);
+    furnish(&place.spare, Nonce::from_bits(2)).unwrap();
+    furnish_attempt(&place.spare.join(NEXT)).unwrap();
+    assert_eq!(fs::metadata(place.spare.join("next/in")).unwrap().mode() & 0o777, 0o700);
+    assert_eq!(fs::read_to_string(place.spare.join(LEASE)).unwrap(), Nonce::from_bits(2).reveal());
+}
+
+#[test]
+fn a_second_spare_folder_is_not_kept() {
+    let place = place();
+    fs::create_dir(&place.spare).unwrap();
+    assert!(!keep(&place.home, &place.spare).unwrap());
+}
+
+#[test]
+fn a_link_in_place_of_the_working_directory_is_not_the_next_ones() {
+    let place = place();
+    let run = place.home.join(RUN);
+    fs::remove_dir(&run).unwrap();
+    std::os::unix::fs::symlink("/", &run).unwrap();
+    assert!(keep(&place.home, &place.spare).unwrap());
+    assert!(!place.spare.join(RUN).is_symlink());
+}
+
+#[test]
+fn what_a_program_has_attached_to_its_working_directory_is_not_the_next_ones() {
+    let place = place();
+    let run = place.home.join(RUN);
+    if rustix::fs::setxattr(&run, "user.note", b"x", rustix::fs::XattrFlags::empty()).is_err() {
+        // Nothing can be attached on this file system.
+        return;
+    }
+    assert!(keep(&place.home, &place.spare).unwrap());
+    assert!(!place.spare.join(RUN).exists());
+}
+
+#[test]
+fn a_mode_that_a_program_has_set_is_set_back() {
+    let place = place();
+    fs::set_permissions(place.home.join(RUN), Permissions::from_mode(0o777)).unwrap();
+    assert!(keep(&place.home, &place.spare).unwrap());
+    assert_eq!(fs::metadata(place.spare.join(RUN)).unwrap().mode() & 0o7777, 0o700);
+}
