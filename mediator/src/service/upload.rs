@@ -14,6 +14,7 @@ use shared::{Nonce, RunId, Seq, domain::Speaker};
 use super::Services;
 use crate::{
     error::Error,
+    fail::{self, Side},
     record::{BlobWriter, Digest, ReadyBlob, RecordError},
     store::{ArtifactRow, Fence},
 };
@@ -194,9 +195,11 @@ impl Upload {
         }
         let rows: Vec<_> = rows.into_values().collect();
         self.services.records.publish(&self.key.run, blobs).await?;
+        fail::commit(Side::Before, "files");
         if !self.services.store.put_artifacts(&self.key.fence(), &rows).await? {
             return Err(stale());
         }
+        fail::commit(Side::After, "files");
         self.noted += rows.len() as u64;
         Ok(())
     }
@@ -204,4 +207,44 @@ impl Upload {
 
 fn stale() -> Error {
     Error::from(shared::domain::Refusal::Stale("the lease of this work has ended"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        error::Kind,
+        record::{Limits, RecordStore},
+        service::bench::{Bench, one_step, speaker},
+    };
+    use shared::domain::Policy;
+
+    #[tokio::test]
+    async fn a_file_over_the_limit_is_named_and_those_of_earlier_groups_stay() {
+        let mut bench = Bench::new().await;
+        bench.advert("n1", "build", Policy::default()).await;
+        bench.submit("r", &one_step("build")).await;
+        let step = bench.claim("n1").await;
+        let dir = tempfile::tempdir().unwrap();
+        let limits = Limits { blob_bytes: 5, ..Limits::default() };
+        bench.services.records = RecordStore::with_limits(dir.path(), limits).unwrap();
+        let (who, nonce) = (speaker("n1"), step.nonce);
+        let key = AttemptKey { who, run: step.run.clone(), seq: step.seq, attempt: step.attempt, nonce };
+        let mut upload = bench.services.upload(key);
+        for i in 0..=GROUP_FILES {
+            let content = format!("{i}").into_bytes();
+            upload.begin(format!("small{i}"), Digest::of(&content), content.len() as u64).await.unwrap();
+            upload.data(content).await.unwrap();
+        }
+        upload.begin("large".to_owned(), Digest::of(b"123456"), 6).await.unwrap();
+        upload.data(b"12345".to_vec()).await.unwrap();
+        let refused = upload.data(b"6".to_vec()).await.unwrap_err();
+        assert_eq!(refused.kind(), Kind::TooLarge, "{refused}");
+        assert!(refused.to_string().contains("\"large\""), "{refused}");
+        drop(upload);
+        let noted = bench.services.store.read().await.unwrap().artifacts(&step.run).await.unwrap();
+        assert_eq!(noted.len(), GROUP_FILES);
+        let drafts = std::fs::read_dir(dir.path().join("runs/.tmp/own")).unwrap();
+        assert_eq!(drafts.count(), 0, "nothing half done is left");
+    }
 }
