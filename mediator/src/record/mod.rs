@@ -30,7 +30,7 @@ use gate::{Gate, Gates, lock};
 use layout::Layout;
 use log::{LogCache, LogFile};
 
-pub use blob::{Blob, BlobWriter};
+pub use blob::{Blob, BlobWriter, ReadyBlob};
 pub use copy::Still;
 pub use digest::Digest;
 pub use error::RecordError;

@@ -108,7 +108,8 @@ async fn a_file_that_is_finished_too_late_is_refused() {
     let mut writer = room.store.blob_writer(&room.run).await.unwrap();
     writer.write(b"late".to_vec()).await.unwrap();
     room.store.seal(input(&room.run, &["a"])).await.unwrap();
-    let late = writer.finish(4, &Digest::of(b"late")).await.unwrap_err();
+    let late = writer.ready(4, &Digest::of(b"late")).await.unwrap();
+    let late = room.store.publish(&room.run, vec![late]).await.unwrap_err();
     assert!(matches!(late, RecordError::Sealed(_)), "{late}");
     assert_eq!(fs::read_dir(room.dir.path().join("runs/.tmp/own")).unwrap().count(), 0);
     assert_eq!(names(&room.record()), ["manifest.json", "steps/00-a.json"]);
