@@ -19,16 +19,17 @@ test: postgres faketime nextest ## everything that is not a long soak, on SQLite
 	cargo build --locked --workspace --all-targets
 	cargo run --locked --quiet -p tests --bin with-postgres -- cargo nextest run --locked --workspace
 
-bench: ## real Runs per second beside bare process starts (release build)
+bench: postgres ## every figure of docs/performance.md (release build); ARGS="noop reconnect" chooses by name
 	cargo build --locked --release --workspace --bins
-	cargo run --locked --release --quiet -p tests --bin bench
+	cargo run --locked --release --quiet -p tests --bin bench -- $(ARGS)
 
 soak: nextest ## the long simulation: 20,000 seeds, more states of the model, and a million inputs of any bytes
 	SIM_SEEDS=$${SIM_SEEDS:-20000} MODEL_STATES=$${MODEL_STATES:-200000} cargo nextest run --locked --profile soak -p shared --test sim --test model
 	FUZZ_INPUTS=$${FUZZ_INPUTS:-100000} cargo nextest run --locked --profile soak -p shared -p mediator -p enode -E 'test(/_or_refused|_or_nothing|refused_by_name/)'
 
-mutants: ## take out one guard at a time and see the simulation notice; prints a table
+mutants: nextest postgres ## take out one guard at a time and see the simulation or a test notice; prints two tables
 	tests/mutants/run
+	tests/mutants/guards
 
 units: ## start the systemd units of deploy/ under a real systemd, in namespaces; needs root
 	@if [ ! -x /lib/systemd/systemd ] || [ ! -x /usr/bin/dbus-daemon ]; then \

@@ -191,17 +191,7 @@ impl Error {
                 ErrorKind::Unavailable | ErrorKind::Conflict => Kind::StoreUnavailable,
                 ErrorKind::Corrupt | ErrorKind::Migration | ErrorKind::Config | ErrorKind::Internal => Kind::Internal,
             },
-            Self::Record(error) => match error {
-                RecordError::Sealed(_) => Kind::Stale,
-                RecordError::NotSealed(_) | RecordError::NoBlob { .. } => Kind::NotFound,
-                RecordError::TooLarge { .. } => Kind::TooLarge,
-                RecordError::Checksum { .. } => Kind::Checksum,
-                RecordError::Gap { .. } | RecordError::BadDigest(_) => Kind::Invalid,
-                RecordError::NoSpace { .. } | RecordError::Interrupted(_) | RecordError::SealedElsewhere(_) => {
-                    Kind::StoreUnavailable
-                }
-                RecordError::NotEnded(_) | RecordError::Io { .. } | RecordError::Damaged { .. } => Kind::Internal,
-            },
+            Self::Record(error) => record_kind(error),
             Self::Stopping => Kind::StoreUnavailable,
             Self::Internal(_) => Kind::Internal,
         }
@@ -290,6 +280,21 @@ fn violation(problem: shared::contract::Problem) -> Violation {
 
 fn joined(violations: &[Violation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn record_kind(error: &RecordError) -> Kind {
+    match error {
+        RecordError::Of { source, .. } => record_kind(source),
+        RecordError::Sealed(_) => Kind::Stale,
+        RecordError::NotSealed(_) | RecordError::NoBlob { .. } => Kind::NotFound,
+        RecordError::TooLarge { .. } => Kind::TooLarge,
+        RecordError::Checksum { .. } => Kind::Checksum,
+        RecordError::Gap { .. } | RecordError::BadDigest(_) => Kind::Invalid,
+        RecordError::NoSpace { .. } | RecordError::Interrupted(_) | RecordError::SealedElsewhere(_) => {
+            Kind::StoreUnavailable
+        }
+        RecordError::NotEnded(_) | RecordError::Io { .. } | RecordError::Damaged { .. } => Kind::Internal,
+    }
 }
 
 #[cfg(test)]

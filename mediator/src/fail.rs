@@ -5,7 +5,7 @@
 //!
 //! Points are `WORD.before_commit` and `WORD.after_commit`, the latter before anybody is answered or told. The
 //! words of the fleet's transactions are read off what a group is about to write, so that a promotion that comes
-//! with a report is found in that report's commit. `seal` has its two around the mark in the store, and one
+//! with a report is found in that report's commit. `files` are those of a step that are noted together. `seal` has its two around the mark in the store, and one
 //! after each stage of its file work: `seal.claimed`, `seal.logs`, …
 //!
 //! Must not know: why anybody would want it to die there.

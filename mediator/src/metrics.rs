@@ -12,6 +12,8 @@ use crate::store::Counts;
 pub const PROMOTIONS: &str = "mediator_promotions_total";
 /// Gauge, label `state`: Runs that are not over.
 pub const RUNS: &str = "mediator_runs";
+/// Gauge: Runs that have ended and have no Record yet.
+pub const UNSEALED: &str = "mediator_unsealed_runs";
 /// Gauge: leases.
 pub const LEASES: &str = "mediator_leases";
 /// Gauge, label `state`: nodes.
@@ -57,6 +59,7 @@ fn builder() -> Result<PrometheusBuilder, BuildError> {
 fn describe() {
     describe_counter!(PROMOTIONS, "Queued runs that got their nodes, by wake point. Sweep must stay 0.");
     describe_gauge!(RUNS, "Runs that have not ended, by state.");
+    describe_gauge!(UNSEALED, "Runs that have ended and have no Record yet. Above 0 for long: see the log.");
     describe_gauge!(LEASES, "Leases now.");
     describe_gauge!(NODES, "Nodes by state: free, busy, draining, expired.");
     describe_counter!(REFUSALS, "Failures told to peers, by reason.");
@@ -127,6 +130,7 @@ pub fn counted(counts: Counts) {
     {
         metrics::gauge!(NODES, "state" => state).set(count);
     }
+    metrics::gauge!(UNSEALED).set(counts.unsealed);
     metrics::gauge!(LEASES).set(counts.leases);
     metrics::gauge!(RUNS, "state" => "QUEUED").set(counts.queued);
     metrics::gauge!(RUNS, "state" => "RUNNING").set(counts.running);

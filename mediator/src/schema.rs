@@ -1,13 +1,21 @@
 //! JSON Schemas that contracts carry: of an agent's structured answer, and of the form of a question.
 //!
-//! Only here is one compiled. Nothing is fetched: a schema that refers to another document is refused.
+//! Only here is one compiled. Nothing is fetched: a schema that refers to another document is refused. Nothing grows
+//! without bound: a schema may not lead back into itself, because with choices in it the number of ways to look at a small
+//! answer is beyond any machine, and what it unfolds to is limited. Patterns take time in proportion to the text.
 
-use jsonschema::Validator;
+use std::collections::HashMap;
+
+use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 use shared::contract::{Contract, ContractError, Problem};
 
 /// Most faults told of one answer.
 const MOST: usize = 5;
+/// Most letters of one fault: it shows the value that does not fit.
+const LONGEST: usize = 300;
+/// Most schemas within a schema, each counted as often as it is referred to.
+const LARGEST: u64 = 10_000;
 
 /// What a schema says against a value, in words; `None` where it fits.
 ///
@@ -19,8 +27,8 @@ pub fn mismatch(schema: &Value, value: &Value) -> Result<Option<String>, String>
         .iter_errors(value)
         .take(MOST)
         .map(|error| match error.instance_path().as_str() {
-            "" => error.to_string(),
-            path => format!("{path}: {error}"),
+            "" => cut(&error.to_string()),
+            path => format!("{path}: {}", cut(&error.to_string())),
         })
         .collect();
     Ok((!faults.is_empty()).then(|| faults.join("; ")))
@@ -56,7 +64,76 @@ pub fn read_contract(text: &[u8]) -> Result<Contract, ContractError> {
 }
 
 fn compile(schema: &Value) -> Result<Validator, String> {
-    jsonschema::validator_for(schema).map_err(|error| format!("is not a JSON Schema: {error}"))
+    Unfold { root: schema, on_the_way: Vec::new(), known: HashMap::new() }.size(schema)?;
+    let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+    options.build(schema).map_err(|error| format!("is not a JSON Schema: {}", cut(&error.to_string())))
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Measures what a schema unfolds to.
+struct Unfold<'s> {
+    root: &'s Value,
+    /// References that are being followed.
+    on_the_way: Vec<&'s str>,
+    /// What each reference unfolds to.
+    known: HashMap<&'s str, u64>,
+}
+
+impl<'s> Unfold<'s> {
+    fn size(&mut self, schema: &'s Value) -> Result<u64, String> {
+        let mut size = 1_u64;
+        match schema {
+            Value::Array(items) => {
+                for item in items {
+                    size = size.saturating_add(self.size(item)?);
+                }
+            }
+            Value::Object(keys) => {
+                for (key, value) in keys {
+                    size = size.saturating_add(match (key.as_str(), value) {
+                        // Definitions count where they are referred to.
+                        ("$defs" | "definitions", _) => 0,
+                        ("$ref", Value::String(to)) => self.follow(to)?,
+                        ("$dynamicRef" | "$recursiveRef", Value::String(_)) => {
+                            return Err(format!("{key} is not supported: write $ref to a place in the same schema"));
+                        }
+                        _ => self.size(value)?,
+                    });
+                }
+            }
+            _ => {}
+        }
+        if size > LARGEST {
+            return Err(format!("unfolds to more than {LARGEST} schemas: make it smaller, or refer to less of it"));
+        }
+        Ok(size)
+    }
+
+    fn follow(&mut self, to: &'s str) -> Result<u64, String> {
+        if let Some(known) = self.known.get(to) {
+            return Ok(*known);
+        }
+        if self.on_the_way.contains(&to) {
+            return Err(format!("$ref {to:?} leads back into itself: say how deep it goes, level by level"));
+        }
+        let place = to.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+        let Some(place) = place else {
+            return Err(format!(
+                "$ref {to:?} names no place in the same schema: write # and a JSON pointer, as in #/$defs/name"
+            ));
+        };
+        self.on_the_way.push(to);
+        let size = self.size(place)?;
+        self.on_the_way.pop();
+        self.known.insert(to, size);
+        Ok(size)
+    }
 }
 
 #[cfg(test)]
@@ -71,6 +148,36 @@ mod tests {
         assert_eq!(mismatch(&schema, &json!({"ok": true})), Ok(None));
         assert_eq!(mismatch(&schema, &json!({"ok": 1})), Ok(Some("/ok: 1 is not of type \"boolean\"".to_owned())));
         assert_eq!(mismatch(&schema, &json!({})), Ok(Some("\"ok\" is a required property".to_owned())));
+    }
+
+    #[test]
+    fn a_schema_that_grows_without_bound_is_refused_before_anything_is_held_against_it() {
+        let again = json!({"items": {"$ref": "#/$defs/x"}, "type": "array"});
+        let recursive = json!({"$defs": {"x": {"anyOf": [again, again, again]}}, "$ref": "#/$defs/x"});
+        let mut answer = json!(1);
+        for _ in 0..40 {
+            answer = json!([answer]);
+        }
+        let mut doubling = json!({"$defs": {"d0": {"type": "object"}}, "$ref": "#/$defs/d40"});
+        for level in 1..=40 {
+            let below = json!({"$ref": format!("#/$defs/d{}", level - 1)});
+            doubling["$defs"][format!("d{level}")] = json!({"anyOf": [below, below]});
+        }
+        for (schema, why) in [
+            (recursive, "leads back into itself"),
+            (json!({"$ref": "#"}), "leads back into itself"),
+            (doubling, "unfolds to more than"),
+            (json!({"$dynamicRef": "#x"}), "is not supported"),
+            (json!({"$ref": "#/nowhere"}), "names no place"),
+            (json!({"pattern": "(?=a)"}), "is not a JSON Schema"),
+        ] {
+            let error = mismatch(&schema, &answer).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+        let level = json!({"type": "array", "items": {"type": "number"}});
+        let used_twice =
+            json!({"$defs": {"a": level}, "properties": {"x": {"$ref": "#/$defs/a"}, "y": {"$ref": "#/$defs/a"}}});
+        assert_eq!(mismatch(&used_twice, &json!({"x": [1], "y": [2]})), Ok(None));
     }
 
     #[test]

@@ -133,9 +133,22 @@ pub async fn belongs_together(store: &Store, records_dir: &Path) -> anyhow::Resu
 /// Makes an empty directory for a copy, with the word of the fleet in it.
 ///
 /// # Errors
-/// It is not empty, or cannot be written.
-pub fn empty_copy(records_dir: &Path, to: &Path) -> anyhow::Result<()> {
+/// It is not empty, cannot be written, or lies in what is copied.
+pub fn empty_copy(config: &Config, to: &Path) -> anyhow::Result<()> {
+    let (records_dir, state_dir) = (&config.records_dir, &config.state_dir);
     let failed = || format!("cannot use {}", to.display());
+    // By what they are, whatever they are called; of `to` some part may not be there yet.
+    let real = std::path::absolute(to).with_context(failed)?;
+    let real = real.ancestors().find_map(|part| part.canonicalize().ok()).unwrap_or(real);
+    for dir in [records_dir, state_dir] {
+        if dir.canonicalize().is_ok_and(|dir| real.starts_with(dir)) {
+            bail!(
+                "{} is in {}, which it is to be a copy of and would be lost with: name a directory elsewhere",
+                to.display(),
+                dir.display()
+            );
+        }
+    }
     DirBuilder::new().recursive(true).mode(0o700).create(to).with_context(failed)?;
     if std::fs::read_dir(to).with_context(failed)?.next().is_some() {
         bail!("{} is not empty; name a directory that is, or that is not there yet", to.display());

@@ -13,7 +13,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use shared::{
-    RunId, Timestamp,
+    NodeId, RunId, Timestamp,
     domain::{Changes, Cx, Decide, Fleet, Settings, Touches, invariant},
 };
 use tokio::sync::{mpsc, oneshot, watch};
@@ -77,6 +77,7 @@ impl Writer {
 /// A command of whatever type, with the way back to its caller.
 trait Job: Send {
     fn touches(&self, fleet: &Fleet, now: Timestamp) -> Touches;
+    fn hears(&self) -> Option<&NodeId>;
     fn goes_on_without(&self) -> bool;
     fn decide(&mut self, fleet: &mut Fleet, cx: &mut Cx<'_>);
     /// The command cannot be decided: a Run it is about cannot be read.
@@ -96,6 +97,10 @@ where
 {
     fn touches(&self, fleet: &Fleet, now: Timestamp) -> Touches {
         self.command.touches(fleet, now)
+    }
+
+    fn hears(&self) -> Option<&NodeId> {
+        self.command.hears()
     }
 
     fn goes_on_without(&self) -> bool {
@@ -138,7 +143,15 @@ impl<N: Notices> Task<N> {
 
     async fn commit(&mut self, mut group: Vec<Box<dyn Job>>) {
         let timer = Stopwatch::start();
-        match self.attempt(&mut group).await {
+        let tx = match self.store.begin_fleet().await {
+            Ok(tx) => tx,
+            Err(error) => {
+                // Another mediator held the lock for too long, or there is no database. Memory is as good as before.
+                let error = Arc::new(error);
+                return group.into_iter().for_each(|job| job.answer(Err(error.clone())));
+            }
+        };
+        match self.attempt(tx, &mut group).await {
             Ok((changes, last_event)) => {
                 metrics::group(group.len(), timer.elapsed());
                 self.notices.committed(changes, last_event);
@@ -165,9 +178,9 @@ impl<N: Notices> Task<N> {
         }
     }
 
-    async fn attempt(&mut self, group: &mut [Box<dyn Job>]) -> Result<(Changes, i64), StoreError> {
-        let mut tx = self.store.begin_fleet().await?;
+    async fn attempt(&mut self, mut tx: FleetTx, group: &mut [Box<dyn Job>]) -> Result<(Changes, i64), StoreError> {
         tx.sync(&mut self.fleet).await?;
+        tx.catch_up(&mut self.fleet, group.iter().filter_map(|job| job.hears()).collect()).await?;
         let now = tx.now();
         let settings = *self.settings.borrow();
         let mut changes = Changes::default();

@@ -411,12 +411,33 @@ fn an_acquired_role_is_there_only_from_then_on() {
              3:75: steps[0].out: an acquire is the mediator's own doing and runs no program; its `outcome` can be dispatched on\n\
              3:86: steps[0].keep: an acquired node is given back when the Run starts over; nothing can be kept of it\n\
              4:61: steps[1].dispatch.from: an acquire leaves no file; write `from: outcome`\n\
-             4:71: steps[1].dispatch.to: \"i\" is no outcome of an acquire; write `to: {acquired: STEP, unavailable: STEP, deadlock: STEP}`",
+             4:71: steps[1].dispatch.to: \"i\" is no outcome of an acquire; write `to: {acquired: STEP, unavailable: STEP, deadlock: STEP}`\n\
+             4:71: steps[1].dispatch.to: says nothing of acquired, so that the step would fail when it gets what it wants",
         ),
     ]);
     accepted(&[steps(
         "- {id: g, acquire: {as: k, capability: board, wait: false}, dispatch: {from: outcome, to: {acquired: i, unavailable: j, deadlock: j}}}\n- {id: i, uses: k, run: [x], needs: [g], release: [k]}\n- {id: j, uses: b, run: [x], needs: [g]}",
     )]);
+}
+
+#[test]
+fn what_a_loop_may_take_back_is_relied_on_only_behind_it() {
+    let acquired = "- {id: get, acquire: {as: k, capability: board}}\n- {id: use, uses: k, run: [x], needs: [get]}\n- {id: again, uses: b, run: [x], needs: [use], loop: {back_to: get, max: 2}}\n";
+    let decided = "- {id: f, uses: b, run: [x], out: [v], dispatch: {from: v#/o, to: [u, t]}}\n- {id: again, uses: b, run: [x], needs: [f], loop: {back_to: f, max: 2}}\n- {id: t, uses: b, run: [x], needs: [f, again]}\n";
+    refused(&[
+        (
+            steps(&format!("{acquired}- {{id: long, uses: k, run: [x], needs: [get]}}")),
+            "6:20: steps[3].uses: role k is given back when the loop of step again goes back; let long need again",
+        ),
+        (
+            steps(&format!("{decided}- {{id: u, uses: b, run: [x], needs: [f]}}")),
+            "6:37: steps[3].needs: step f decides anew when the loop of step again goes back; let u need again",
+        ),
+    ]);
+    accepted(&[
+        steps(&format!("{acquired}- {{id: long, uses: k, run: [x], needs: [get, again]}}")),
+        steps(&format!("{decided}- {{id: u, uses: b, run: [x], needs: [f, again]}}")),
+    ]);
 }
 
 #[test]

@@ -132,6 +132,10 @@ on_both_engines! {
         walk(engine, &["claim.before_commit", "claim.after_commit", "claim.before_commit:2", "claim.after_commit:2"]);
     }
 
+    fn killed_around_the_commit_that_notes_files_every_run_ends_as_it_would_have(engine: Engine) {
+        walk(engine, &["files.before_commit", "files.after_commit"]);
+    }
+
     // The first report takes the fork, the second ends its Run.
     fn killed_around_the_commit_of_a_report_every_run_ends_as_it_would_have(engine: Engine) {
         walk(engine, &["report.before_commit", "report.after_commit", "report.before_commit:2", "report.after_commit:2"]);

@@ -145,15 +145,24 @@ on_both_engines! {
         wait_until("the process is gone", || agent.status()["agent"]["nodes"][0]["live_processes"] == false);
     }
 
-    fn many_files_come_through_few_descriptors(engine: Engine) {
-        let mediator = Mediator::start(engine);
-        let _agent = Agent::start(&mediator, "n1");
+    fn ten_thousand_files_come_through_256_descriptors(engine: Engine) {
+        let mut mediator = Mediator::start(engine);
+        mediator.kill();
+        mediator.restart_with_descriptors(256);
+        let agent = Agent::start_with(&mediator, &AgentOptions { descriptors: Some(256), ..AgentOptions::builder("n1") });
+        mediator.wait_node("n1", "is listed", |_| true);
+        for pid in [mediator.pid(), agent.pid()] {
+            let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+            let open = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+            assert_eq!(open.split_whitespace().nth(3), Some("256"), "{open}");
+        }
         mediator.submit(&on_builder(
             "many",
-            "  - {id: many, uses: builder, run: [sh, -c, 'i=0; mkdir $OUT/d; while [ $$i -lt 1000 ]; do echo $$i > $OUT/d/$$i; i=$$((i+1)); done'], out: [d]}\n  \
-             - {id: count, uses: builder, in: {from: [d]}, run: [sh, -c, 'test $$(ls $IN/d | wc -l) = 1000']}\n",
+            "  - {id: many, uses: builder, run: [sh, -c, 'i=0; mkdir $OUT/d; while [ $$i -lt 10000 ]; do echo $$i > $OUT/d/$$i; i=$$((i+1)); done'], out: [d]}\n  \
+             - {id: count, uses: builder, in: {from: [d]}, run: [sh, -c, 'test $$(ls $IN/d | wc -l) = 10000 && test $$(cat $IN/d/9999) = 9999']}\n",
         ));
-        mediator.wait_state("many", "SUCCEEDED");
+        let page = mediator.wait_state("many", "SUCCEEDED");
+        assert_eq!(mediator.sql("SELECT count(*) FROM artifacts WHERE run_id = 'many'").trim(), "10000", "{page}");
     }
 
     // B21: a waiting client ends with the Run, whatever became of it.

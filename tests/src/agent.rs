@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::mediator::{Mediator, Ran, binary, run, signal, write_atomically};
+use crate::mediator::{Mediator, Ran, binary, limited, run, signal, write_atomically};
 
 /// How an agent is set up.
 #[derive(Debug, Clone)]
@@ -28,6 +28,8 @@ pub struct AgentOptions<'a> {
     pub state_dir: Option<PathBuf>,
     /// How far the wall clock of its machine is off, as `faketime` writes it: `+1d`.
     pub clock: Option<&'a str>,
+    /// The most descriptors that its process may have open.
+    pub descriptors: Option<u32>,
 }
 
 impl<'a> AgentOptions<'a> {
@@ -42,6 +44,7 @@ impl<'a> AgentOptions<'a> {
             mediator: None,
             state_dir: None,
             clock: None,
+            descriptors: None,
         }
     }
 }
@@ -56,6 +59,7 @@ pub struct Agent {
     user_home: PathBuf,
     /// What makes the wall clock of its machine wrong.
     clock: Vec<(&'static str, String)>,
+    descriptors: Option<u32>,
     child: Option<Child>,
 }
 
@@ -107,14 +111,14 @@ impl Agent {
         std::fs::write(home.path().join(format!("{}.toml", options.name)), config).expect("write the configuration");
         let user_home = home.path().to_owned();
         let clock = options.clock.map(crate::clock::shifted).unwrap_or_default();
-        Self { home, name: options.name.to_owned(), user_home, clock, child: None }
+        Self { home, name: options.name.to_owned(), user_home, clock, descriptors: options.descriptors, child: None }
     }
 
     /// Starts the process (again).
     pub fn restart(&mut self) {
         assert!(self.child.is_none(), "it is still running");
         let log = File::options().create(true).append(true).open(self.log_path()).expect("a log file");
-        let mut command = self.command(&["run"]);
+        let mut command = limited(self.command(&["run"]), self.descriptors);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.child = Some(command.spawn().expect("start the agent"));
     }

@@ -65,6 +65,17 @@ pub fn run(command: &mut Command) -> Ran {
     }
 }
 
+/// The same command, of a process that may have only so many descriptors open.
+#[must_use]
+pub(crate) fn limited(command: Command, descriptors: Option<u32>) -> Command {
+    let Some(descriptors) = descriptors else { return command };
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"")]);
+    shell.arg(command.get_program()).args(command.get_args()).env_clear();
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell
+}
+
 /// A binary of this workspace, beside the running test.
 #[must_use]
 pub fn binary(name: &str) -> PathBuf {
@@ -88,6 +99,7 @@ pub struct Mediator {
     extra: Vec<(String, String)>,
     // Further environment of its next life only.
     once: Vec<(&'static str, String)>,
+    descriptors: Option<u32>,
     child: Option<Child>,
     // What the sweep had to promote in lives that have ended.
     swept: u64,
@@ -126,7 +138,17 @@ impl Mediator {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port").port();
         let extra = extra.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let address = format!("127.0.0.1:{port}");
-        let mut mediator = Self { home, address, database, postgres, extra, once: Vec::new(), child: None, swept: 0 };
+        let mut mediator = Self {
+            home,
+            address,
+            database,
+            postgres,
+            extra,
+            once: Vec::new(),
+            descriptors: None,
+            child: None,
+            swept: 0,
+        };
         mediator.restart();
         mediator
     }
@@ -159,7 +181,9 @@ impl Mediator {
         assert!(self.child.is_none(), "it is still running");
         let log = File::options().create(true).append(true).open(self.log_path()).expect("a log file");
         let mut command = self.command();
-        command.arg("serve").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command.arg("serve");
+        let mut command = limited(command, self.descriptors);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         command.envs(std::mem::take(&mut self.once));
         self.child = Some(command.spawn().expect("start the mediator"));
         wait_until("the mediator serves", || {
@@ -169,6 +193,12 @@ impl Mediator {
             // Over TLS the command line is the probe.
             if self.uses_tls() { self.cli(&["status"]).code == 0 } else { self.http_status("/readyz") == Some(200) }
         });
+    }
+
+    /// Starts the process (again); it may have only so many descriptors open from now on.
+    pub fn restart_with_descriptors(&mut self, descriptors: u32) {
+        self.descriptors = Some(descriptors);
+        self.restart();
     }
 
     /// Starts the process (again); it is to kill itself at a fail point (`docs/testing.md`).

@@ -14,7 +14,7 @@ use shared::{
 };
 
 use super::Held;
-use crate::files;
+use crate::{files, spool::write_whole};
 
 /// When a node is held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,18 +86,22 @@ pub struct Quarantine {
     path: PathBuf,
     rule: Rule,
     kept: Kept,
+    /// What the owner had said when it began is not known: the first word that is seen counts as that one.
+    is_baseline_lost: bool,
 }
 
 impl Quarantine {
     /// As an earlier life left it. What cannot be understood holds the node back.
     #[must_use]
     pub fn open(path: PathBuf, rule: Rule, now: Timestamp) -> Self {
-        let kept = match files::read_regular(&path, 1 << 20) {
-            Ok(None) => Kept::default(),
-            Ok(Some(file)) => serde_json::from_slice(&file.bytes).unwrap_or_else(|error| lost(&path, &error, now)),
-            Err(why) => lost(&path, &why, now),
+        let found = match files::read_regular(&path, 1 << 20) {
+            Ok(None) => Ok(Kept::default()),
+            Ok(Some(file)) => serde_json::from_slice(&file.bytes).map_err(|error| lost(&path, &error, now)),
+            Err(why) => Err(lost(&path, &why, now)),
         };
-        Self { path, rule, kept }
+        let is_baseline_lost = found.is_err();
+        let kept = found.unwrap_or_else(|lost| lost);
+        Self { path, rule, kept, is_baseline_lost }
     }
 
     /// An attempt of a Run has ended. True: the node is held back from now on.
@@ -132,6 +136,10 @@ impl Quarantine {
 
     /// The owner's word as of now. True: it ended the quarantine.
     pub fn owner_says(&mut self, cleared: Option<&str>) -> bool {
+        if std::mem::take(&mut self.is_baseline_lost) {
+            self.kept.cleared = cleared.map(str::to_owned);
+            self.save();
+        }
         if self.kept.since.is_none() || cleared.is_none() || cleared == self.kept.cleared.as_deref() {
             return false;
         }
@@ -152,7 +160,8 @@ impl Quarantine {
             if let Some(folder) = self.path.parent() {
                 files::make_private_dir(folder)?;
             }
-            files::write_atomic(&self.path, &serde_json::to_vec_pretty(&self.kept)?, 0o600)
+            // Not synced: whoever asks holds up the heartbeat, and what a loss of power forgets shows again soon.
+            write_whole(&self.path, &serde_json::to_vec_pretty(&self.kept)?)
         };
         if let Err(error) = write() {
             tracing::error!(file = %self.path.display(), %error, "the quarantine cannot be kept: a restart forgets it");
@@ -234,7 +243,11 @@ mod tests {
         let off = Rule { after: 0, ..RULE };
         std::fs::create_dir_all(dir.path().join("quarantine")).unwrap();
         std::fs::write(&path, "{").unwrap();
-        assert!(Quarantine::open(path.clone(), RULE, NOW).held().is_some());
+        let mut it = Quarantine::open(path.clone(), RULE, NOW);
+        assert!(!it.owner_says(Some("last month")), "an old word");
+        assert!(it.held().is_some());
+        assert!(it.owner_says(Some("now")));
+        std::fs::write(&path, "{").unwrap();
         let mut it = Quarantine::open(path, off, NOW);
         assert_eq!(it.held(), None);
         assert!(!it.ended(&run("a"), AT_ONCE, None, NOW));

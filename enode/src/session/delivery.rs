@@ -9,7 +9,6 @@
 
 use std::{path::PathBuf, pin::pin, sync::Arc};
 
-use futures::{StreamExt as _, TryStreamExt as _};
 use proto::v1;
 use shared::domain::FailReason;
 use tokio::sync::watch;
@@ -22,12 +21,9 @@ use super::{
     wire,
 };
 use crate::{
-    spool::{Artifact, Outcome, Record, Spool},
+    spool::{Outcome, Record, Spool},
     work::workspace,
 };
-
-/// Output files on the wire at the same time.
-const UPLOADS: usize = 4;
 
 /// How long a result may be on its way before it is synced to the disk.
 const KEEP_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
@@ -206,17 +202,12 @@ async fn upload(caller: &Caller, spool: &Spool, entry: &Entry, outcome: &Outcome
     if !matches!(outcome, Outcome::Completed { .. }) {
         return Ok(());
     }
-    futures::stream::iter(record.artifacts.clone())
-        .map(|artifact| put_artifact(caller, record, artifact))
-        .buffer_unordered(UPLOADS)
-        .try_collect()
-        .await
-}
-
-async fn put_artifact(caller: &Caller, record: &Record, artifact: Artifact) -> Result<(), Trouble> {
+    if record.artifacts.is_empty() {
+        return Ok(());
+    }
     let mut backoff = Backoff::new();
     loop {
-        let Err(e) = caller.put_artifact(&record.key(), record.nonce, &record.out, &artifact).await else {
+        let Err(e) = caller.put_artifacts(&key, record.nonce, &record.out, &record.artifacts).await else {
             return Ok(());
         };
         match e.kind {
@@ -225,9 +216,9 @@ async fn put_artifact(caller: &Caller, record: &Record, artifact: Artifact) -> R
             // Late: the report will be told so, or gets the answer that it had before.
             Kind::Stale => return Ok(()),
             Kind::Checksum => {
-                return Err(Trouble::Output(format!("{}: it changed while it was stored", artifact.name)));
+                return Err(Trouble::Output(format!("an output file changed while it was stored: {}", e.message)));
             }
-            Kind::Refused => return Err(Trouble::Output(format!("{}: {e}", artifact.name))),
+            Kind::Refused => return Err(Trouble::Output(format!("the output files: {e}"))),
         }
     }
 }

@@ -244,24 +244,33 @@ impl Link {
         Ok(answer.stored)
     }
 
-    /// Stores one output file.
+    /// Asks which contents are not stored yet; their places in the list.
     ///
     /// # Errors
     /// [`CallError`]
-    pub async fn put_artifact<S>(&self, messages: S) -> Result<(), CallError>
-    where
-        S: tokio_stream::Stream<Item = v1::PutArtifactRequest> + Send + 'static,
-    {
-        self.call(None, async move |mut client| client.put_artifact(messages).await).await.map(drop)
+    pub async fn find_missing_blobs(&self, message: v1::FindMissingBlobsRequest) -> Result<Vec<u32>, CallError> {
+        let call = async move |mut client: Client| client.find_missing_blobs(message).await;
+        Ok(self.call(Some(ANSWER_WITHIN), call).await?.missing)
     }
 
-    /// Fetches one input file.
+    /// Stores output files.
     ///
     /// # Errors
     /// [`CallError`]
-    pub async fn get_artifact(&self, message: v1::GetArtifactRequest) -> Result<ChunkStream, CallError> {
-        let stream = self.call(Some(ANSWER_WITHIN), async move |mut client| client.get_artifact(message).await).await?;
-        Ok(ChunkStream(stream))
+    pub async fn put_artifacts<S>(&self, messages: S) -> Result<(), CallError>
+    where
+        S: tokio_stream::Stream<Item = v1::PutArtifactsRequest> + Send + 'static,
+    {
+        self.call(None, async move |mut client| client.put_artifacts(messages).await).await.map(drop)
+    }
+
+    /// Fetches input files.
+    ///
+    /// # Errors
+    /// [`CallError`]
+    pub async fn get_artifacts(&self, message: v1::GetArtifactsRequest) -> Result<PartStream, CallError> {
+        let call = async move |mut client: Client| client.get_artifacts(message).await;
+        Ok(PartStream(self.call(Some(ANSWER_WITHIN), call).await?))
     }
 }
 
@@ -279,16 +288,16 @@ impl WorkStream {
     }
 }
 
-/// Bytes of a file.
+/// Files that come one after the other.
 #[derive(Debug)]
-pub struct ChunkStream(Streaming<v1::Chunk>);
+pub struct PartStream(Streaming<v1::ArtifactPart>);
 
-impl ChunkStream {
-    /// The next bytes; none at the end.
+impl PartStream {
+    /// The beginning of a file, or bytes of it; none at the end.
     ///
     /// # Errors
     /// [`CallError`]
-    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, CallError> {
-        Ok(self.0.message().await?.map(|chunk| chunk.data))
+    pub async fn next(&mut self) -> Result<Option<v1::artifact_part::Part>, CallError> {
+        Ok(self.0.message().await?.and_then(|it| it.part))
     }
 }

@@ -81,8 +81,8 @@ impl From<Status> for CallError {
             (text, None) => text.to_owned(),
         };
         let kind = if status.source().is_some() { Kind::Retry } else { classify(status.code(), &reason) };
-        // It is about how much is under way, and no word on this message.
-        let code = if reason == BUSY { Code::Unavailable } else { status.code() };
+        // It is about how much is under way: no word on this message, and no reason to leave for another mediator.
+        let code = if reason == BUSY { Code::Aborted } else { status.code() };
         let message = if reason.is_empty() { text } else { format!("{reason}: {text}") };
         Self { kind, code: status.source().is_none().then_some(code), message }
     }
@@ -214,7 +214,7 @@ mod tests {
     fn a_busy_mediator_is_asked_again_and_the_message_stays_as_it_is() {
         let details = tonic_types::ErrorDetails::with_error_info("BUSY", "fleet.v1", []);
         let busy = CallError::from(Status::with_error_details(Code::ResourceExhausted, "wait", details));
-        assert_eq!((busy.kind, busy.is_about_the_message()), (Kind::Retry, false));
+        assert_eq!((busy.kind, busy.is_about_the_message(), busy.is_silence()), (Kind::Retry, false, false));
         let details = tonic_types::ErrorDetails::with_error_info("TOO_LARGE", "fleet.v1", []);
         let large = CallError::from(Status::with_error_details(Code::ResourceExhausted, "less", details));
         assert_eq!((large.kind, large.is_about_the_message()), (Kind::Refused, true));

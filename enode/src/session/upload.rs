@@ -3,9 +3,15 @@
 //! A log is a file that may still grow; it is sent by offset, so that a broken upload goes on where the
 //! mediator says it stands. Nothing here holds more than a chunk in memory.
 
-use std::{io::SeekFrom, path::Path, pin::pin, sync::Arc};
+use std::{
+    collections::HashSet,
+    io::SeekFrom,
+    path::{Path, PathBuf},
+    pin::pin,
+    sync::Arc,
+};
 
-use futures::Stream;
+use futures::{Stream, StreamExt as _};
 use proto::v1;
 use shared::Nonce;
 use tokio::{
@@ -16,7 +22,7 @@ use tokio::{
 
 use super::{
     core::{Speaker, StepKey},
-    link::{ChunkStream, Link},
+    link::{Link, PartStream},
     node::{Node, Superseded},
     patience::{LOG_PATIENCE, Patience},
     retry::{Backoff, CallError, Kind},
@@ -26,6 +32,8 @@ use crate::{clock, spool::Artifact};
 
 /// Bytes per message.
 const CHUNK: usize = 64 * 1024;
+/// Most files that one request names.
+pub const PAGE: usize = 1000;
 /// After so many bytes a log upload asks how far the mediator is.
 const LOG_WINDOW: u64 = 8 * 1024 * 1024;
 /// So many answers without progress, and the rest of the log is given up.
@@ -148,39 +156,46 @@ impl Caller {
         }
     }
 
-    /// Stores one output file.
+    /// Stores output files. What the mediator has already, from an upload that broke or under another name, is
+    /// only named.
     ///
     /// # Errors
-    /// [`CallError`]; [`Kind::Checksum`] too when the file has changed.
-    pub async fn put_artifact(
+    /// [`CallError`] names the file; [`Kind::Checksum`] too when it has changed.
+    pub async fn put_artifacts(
         &self,
         key: &StepKey,
         nonce: Nonce,
         out: &Path,
-        artifact: &Artifact,
+        artifacts: &[Artifact],
     ) -> Result<(), CallError> {
-        let path = out.join(&artifact.name);
-        let file = File::open(&path).await.map_err(|e| CallError::refused(format!("{}: {e}", path.display())))?;
-        let send = |link: Arc<Link>, who| async move {
-            let header = v1::ArtifactHeader {
-                attempt: Some(wire::attempt(&who, key, nonce)),
-                name: artifact.name.clone(),
-                size: i64::try_from(artifact.size).unwrap_or(i64::MAX),
-                sha256: artifact.sha256.clone(),
+        let mut missing = HashSet::new();
+        for page in artifacts.chunks(PAGE) {
+            let size = |it: &Artifact| i64::try_from(it.size).unwrap_or(i64::MAX);
+            let blobs = page.iter().map(|it| v1::BlobRef { sha256: it.sha256.clone(), size: size(it) }).collect();
+            let ask = |link: Arc<Link>, who| async move {
+                let attempt = Some(wire::attempt(&who, key, nonce));
+                link.find_missing_blobs(v1::FindMissingBlobsRequest { attempt, blobs }).await
             };
-            link.put_artifact(artifact_messages(header, file, artifact.size)).await
+            let places = self.speak(ask).await?;
+            let found = places.into_iter().filter_map(|place| page.get(usize::try_from(place).ok()?));
+            missing.extend(found.map(|it| it.sha256.clone()));
+        }
+        let send = |link: Arc<Link>, who| async move {
+            let attempt = wire::attempt(&who, key, nonce);
+            link.put_artifacts(artifact_messages(attempt, out.to_owned(), artifacts.to_vec(), missing)).await
         };
         self.speak(send).await
     }
 
-    /// Fetches one input file.
+    /// Fetches input files, at most [`PAGE`].
     ///
     /// # Errors
     /// [`CallError`]
-    pub async fn get_artifact(&self, key: &StepKey, nonce: Nonce, input: &Input) -> Result<ChunkStream, CallError> {
+    pub async fn get_artifacts(&self, key: &StepKey, nonce: Nonce, inputs: &[Input]) -> Result<PartStream, CallError> {
         let ask = |link: Arc<Link>, who| async move {
             let attempt = Some(wire::attempt(&who, key, nonce));
-            link.get_artifact(v1::GetArtifactRequest { attempt, sha256: input.sha256.clone() }).await
+            let sha256 = inputs.iter().map(|it| it.sha256.clone()).collect();
+            link.get_artifacts(v1::GetArtifactsRequest { attempt, sha256 }).await
         };
         self.speak(ask).await
     }
@@ -190,7 +205,7 @@ impl Caller {
 struct LogPart {
     from: u64,
     ask: bool,
-    path: std::path::PathBuf,
+    path: PathBuf,
     written: watch::Receiver<Written>,
 }
 
@@ -239,24 +254,42 @@ async fn unanswered(mut written: watch::Receiver<Written>) {
     tokio::time::sleep(LOG_PATIENCE.std()).await;
 }
 
+/// The attempt, then header and bytes of each file. One file is open at a time, and each content is sent once.
 fn artifact_messages(
-    header: v1::ArtifactHeader,
-    file: File,
-    size: u64,
-) -> impl Stream<Item = v1::PutArtifactRequest> + Send + 'static {
-    use v1::put_artifact_request::Part;
-    let message = |part| v1::PutArtifactRequest { part: Some(part) };
-    futures::stream::unfold((Some(header), file, size), move |(header, mut file, left)| async move {
-        if let Some(header) = header {
-            return Some((message(Part::Header(header)), (None, file, left)));
-        }
+    attempt: v1::AttemptRef,
+    out: PathBuf,
+    artifacts: Vec<Artifact>,
+    mut missing: HashSet<String>,
+) -> impl Stream<Item = v1::PutArtifactsRequest> + Send + 'static {
+    use v1::put_artifacts_request::Part;
+    let first = futures::stream::once(std::future::ready(Part::Attempt(attempt)));
+    let files = futures::stream::iter(artifacts).flat_map(move |it| {
+        let content = missing.remove(&it.sha256).then(|| (out.join(&it.name), it.size));
+        let size = i64::try_from(it.size).unwrap_or(i64::MAX);
+        let header = Part::Header(v1::ArtifactHeader { name: it.name, size, sha256: it.sha256 });
+        let data = futures::stream::iter(content).flat_map(|(path, size)| file_data(path, size)).map(Part::Data);
+        futures::stream::once(std::future::ready(header)).chain(data)
+    });
+    first.chain(files).map(|part| v1::PutArtifactsRequest { part: Some(part) })
+}
+
+/// A file that cannot be read, or shrank, ends early; the mediator then refuses it by its size and name.
+fn file_data(path: PathBuf, size: u64) -> impl Stream<Item = Vec<u8>> + Send + 'static {
+    let failed = |path: &Path, error: &std::io::Error| {
+        tracing::warn!(path = %path.display(), %error, "cannot read an output file");
+    };
+    futures::stream::unfold((path, None, size), move |(path, file, left)| async move {
         if left == 0 {
             return None;
         }
+        let opened = match file {
+            Some(file) => Ok(file),
+            None => File::open(&path).await,
+        };
+        let mut file: File = opened.inspect_err(|e| failed(&path, e)).ok()?;
         let mut data = vec![0; usize::try_from(left).unwrap_or(CHUNK).min(CHUNK)];
-        // A file that shrank ends the upload early, and the mediator refuses it by its size.
-        let read = pin!(file.read(&mut data)).await.ok().filter(|read| *read > 0)?;
+        let read = pin!(file.read(&mut data)).await.inspect_err(|e| failed(&path, e)).ok().filter(|read| *read > 0)?;
         data.truncate(read);
-        Some((message(Part::Data(data)), (None, file, left.saturating_sub(read as u64))))
+        Some((data, (path, Some(file), left.saturating_sub(read as u64))))
     })
 }

@@ -1,14 +1,15 @@
-//! Fills `$IN`: fetches each file, checks size and hash, and makes the whole read-only.
+//! Fills `$IN`: fetches the files many in a call, checks size and hash, and makes the whole read-only.
 
 use std::path::{Component, Path, PathBuf};
 
+use proto::v1::artifact_part::Part;
 use sha2::{Digest as _, Sha256};
 use tokio::{fs, io::AsyncWriteExt as _};
 
 use super::{output::hex, workspace};
 use crate::session::{
     retry::{Backoff, CallError, Kind},
-    upload::Caller,
+    upload::{Caller, PAGE},
     wire::{Input, WorkStep},
 };
 
@@ -54,19 +55,23 @@ const TRIES: u32 = 3;
 /// # Errors
 /// [`InputError`] names the file.
 pub async fn fetch(caller: &Caller, step: &WorkStep, dir: &Path) -> Result<(), InputError> {
-    for input in &step.inputs {
-        let path = below(dir, &input.path).ok_or_else(|| InputError::Path(input.path.clone()))?;
+    for page in step.inputs.chunks(PAGE) {
+        let mut done = 0;
         let mut backoff = Backoff::new();
-        loop {
-            match fetch_one(caller, step, input, &path).await {
-                Ok(()) => break,
-                Err(InputError::Fetch { source, .. })
+        while let Some(left) = page.get(done..).filter(|left| !left.is_empty()) {
+            let before = done;
+            let Err(e) = fetch_some(caller, step, left, dir, &mut done).await else { continue };
+            if done > before {
+                backoff = Backoff::new();
+            }
+            match e {
+                InputError::Fetch { name, source }
                     if matches!(source.kind, Kind::Retry | Kind::Denied | Kind::Superseded) =>
                 {
-                    tracing::info!(step = %step.key, input = input.path, error = %source, "the input will be fetched again");
+                    tracing::info!(step = %step.key, input = name, error = %source, "the inputs will be fetched again from here");
                 }
-                Err(InputError::Checksum { .. }) if backoff.failures() + 1 < TRIES => {}
-                Err(e) => return Err(e),
+                InputError::Checksum { .. } if backoff.failures() + 1 < TRIES => {}
+                e => return Err(e),
             }
             backoff.pause(caller.node.interval()).await;
             caller.accepted().await;
@@ -75,30 +80,81 @@ pub async fn fetch(caller: &Caller, step: &WorkStep, dir: &Path) -> Result<(), I
     workspace::make_read_only(dir).map_err(|source| InputError::Io { name: "$IN".to_owned(), source })
 }
 
-async fn fetch_one(caller: &Caller, step: &WorkStep, input: &Input, path: &Path) -> Result<(), InputError> {
-    let fetch = |source| InputError::Fetch { name: input.path.clone(), source };
-    let write = |source| InputError::Io { name: input.path.clone(), source };
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).await.map_err(write)?;
-    }
-    let mut chunks = caller.get_artifact(&step.key, step.nonce, input).await.map_err(fetch)?;
-    let mut file = fs::File::create(path).await.map_err(write)?;
-    let mut hasher = Sha256::new();
-    let mut size = 0;
-    while let Some(data) = chunks.next().await.map_err(fetch)? {
-        size += data.len() as u64;
-        if size > input.size {
-            break;
+/// Fetches files in their order; `done` counts those that are complete.
+async fn fetch_some(
+    caller: &Caller,
+    step: &WorkStep,
+    inputs: &[Input],
+    dir: &Path,
+    done: &mut usize,
+) -> Result<(), InputError> {
+    let Some(first) = inputs.first() else { return Ok(()) };
+    let fetch = |input: &Input| {
+        let name = input.path.clone();
+        |source| InputError::Fetch { name, source }
+    };
+    let mut parts = caller.get_artifacts(&step.key, step.nonce, inputs).await.map_err(fetch(first))?;
+    let mut part = parts.next().await.map_err(fetch(first))?;
+    for (place, input) in (0..).zip(inputs) {
+        if part != Some(Part::File(place)) {
+            let why = CallError::retry("the mediator sent another file, or none");
+            return Err(fetch(input)(why));
         }
-        hasher.update(&data);
-        file.write_all(&data).await.map_err(write)?;
+        let mut file = Arriving::create(dir, input).await?;
+        part = loop {
+            match parts.next().await.map_err(fetch(input))? {
+                Some(Part::Data(data)) => file.write(&data).await?,
+                next => break next,
+            }
+        };
+        file.finish().await?;
+        *done += 1;
     }
-    file.flush().await.map_err(write)?;
-    let found = hex(&hasher.finalize());
-    if size == input.size && found.eq_ignore_ascii_case(&input.sha256) {
-        Ok(())
-    } else {
-        Err(InputError::Checksum { name: input.path.clone(), found, wanted: input.sha256.clone() })
+    Ok(())
+}
+
+/// A file that is being fetched. Not synced: a folder of a step that was interrupted is never used again.
+struct Arriving<'a> {
+    input: &'a Input,
+    file: fs::File,
+    hasher: Sha256,
+    size: u64,
+}
+
+impl<'a> Arriving<'a> {
+    async fn create(dir: &Path, input: &'a Input) -> Result<Self, InputError> {
+        let path = below(dir, &input.path).ok_or_else(|| InputError::Path(input.path.clone()))?;
+        let failed = |source| InputError::Io { name: input.path.clone(), source };
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).await.map_err(failed)?;
+        }
+        let file = fs::File::create(path).await.map_err(failed)?;
+        Ok(Self { input, file, hasher: Sha256::new(), size: 0 })
+    }
+
+    async fn write(&mut self, data: &[u8]) -> Result<(), InputError> {
+        self.hasher.update(data);
+        self.size += data.len() as u64;
+        if self.size > self.input.size {
+            return Err(self.differs());
+        }
+        self.file.write_all(data).await.map_err(|source| InputError::Io { name: self.input.path.clone(), source })
+    }
+
+    async fn finish(mut self) -> Result<(), InputError> {
+        let name = || self.input.path.clone();
+        self.file.flush().await.map_err(|source| InputError::Io { name: name(), source })?;
+        let found = hex(&self.hasher.clone().finalize());
+        if self.size == self.input.size && found.eq_ignore_ascii_case(&self.input.sha256) {
+            Ok(())
+        } else {
+            Err(self.differs())
+        }
+    }
+
+    fn differs(&self) -> InputError {
+        let found = hex(&self.hasher.clone().finalize());
+        InputError::Checksum { name: self.input.path.clone(), found, wanted: self.input.sha256.clone() }
     }
 }
 

@@ -122,6 +122,14 @@ pub fn kill(out: &Path) -> bool {
     kill_all(&entries, |pid| only || group::has_out(pid, out))
 }
 
+/// The same for one who must not wait: nothing is done while a program is being started.
+pub fn kill_if_free(out: &Path) {
+    if let Ok(entries) = UNDER_WAY.try_lock() {
+        let only = entries.iter().all(|entry| entry.out == out);
+        kill_all(&entries, |pid| only || group::has_out(pid, out));
+    }
+}
+
 /// Whether there are strays of which nobody can say whose they are.
 #[must_use]
 pub fn unclaimed() -> bool {

@@ -356,51 +356,68 @@ impl NodeService for Fake {
         Ok(Response::new(v1::PutLogResponse { stored: i64::try_from(stored).unwrap() }))
     }
 
-    async fn put_artifact(
+    async fn find_missing_blobs(
         &self,
-        request: Request<Streaming<v1::PutArtifactRequest>>,
-    ) -> Result<Response<v1::PutArtifactResponse>, Status> {
-        use v1::put_artifact_request::Part;
-        let mut parts = request.into_inner();
-        let Some(Part::Header(header)) = parts.next().await.transpose()?.and_then(|it| it.part) else {
-            return Err(Status::invalid_argument("no header"));
-        };
-        let attempt = header.attempt.unwrap();
-        let known = self.hear(attempt.node.as_ref(), |world| {
-            let known = world.artifacts.values().find(|data| sha256(data) == header.sha256).cloned();
-            // By chance or not: only a large file is worth the shortcut.
-            Ok(known.filter(|data| data.len() > 1_000))
+        request: Request<v1::FindMissingBlobsRequest>,
+    ) -> Result<Response<v1::FindMissingBlobsResponse>, Status> {
+        let request = request.into_inner();
+        let missing = self.hear(request.attempt.unwrap().node.as_ref(), |world| {
+            let known: Vec<_> = world.artifacts.values().map(|data| sha256(data)).collect();
+            let blobs = (0..).zip(&request.blobs);
+            Ok(blobs.filter(|(_, it)| !known.contains(&it.sha256)).map(|(place, _)| place).collect())
         })?;
-        if let Some(data) = known {
-            // Answered before the bytes were read.
-            self.with(|world| world.artifacts.insert(header.name, data));
-            return Ok(Response::new(v1::PutArtifactResponse { known: true }));
-        }
-        let mut data = Vec::new();
-        while let Some(part) = parts.next().await {
-            if let Some(Part::Data(more)) = part?.part {
-                data.extend(more);
-            }
-        }
-        if sha256(&data) != header.sha256 || i64::try_from(data.len()).unwrap() != header.size {
-            return Err(refusal(tonic::Code::DataLoss, "CHECKSUM"));
-        }
-        self.with(|world| world.artifacts.insert(header.name, data));
-        Ok(Response::new(v1::PutArtifactResponse { known: false }))
+        Ok(Response::new(v1::FindMissingBlobsResponse { missing }))
     }
 
-    type GetArtifactStream = Out<v1::Chunk>;
-
-    async fn get_artifact(
+    async fn put_artifacts(
         &self,
-        request: Request<v1::GetArtifactRequest>,
-    ) -> Result<Response<Self::GetArtifactStream>, Status> {
+        request: Request<Streaming<v1::PutArtifactsRequest>>,
+    ) -> Result<Response<v1::PutArtifactsResponse>, Status> {
+        use v1::put_artifacts_request::Part;
+        let mut parts = request.into_inner();
+        let Some(Part::Attempt(attempt)) = parts.next().await.transpose()?.and_then(|it| it.part) else {
+            return Err(Status::invalid_argument("no attempt"));
+        };
+        self.hear(attempt.node.as_ref(), |_| Ok(()))?;
+        let mut files: Vec<(v1::ArtifactHeader, Vec<u8>)> = Vec::new();
+        while let Some(part) = parts.next().await {
+            match part?.part {
+                Some(Part::Header(header)) => files.push((header, Vec::new())),
+                Some(Part::Data(more)) => files.last_mut().unwrap().1.extend(more),
+                other => return Err(Status::invalid_argument(format!("{other:?}"))),
+            }
+        }
+        let known = self.with(|world| world.artifacts.clone());
+        let known = known.into_values().chain(files.iter().map(|it| it.1.clone()));
+        let known: BTreeMap<_, _> = known.map(|data| (sha256(&data), data)).collect();
+        for (header, data) in &files {
+            let data = if data.is_empty() { known.get(&header.sha256).unwrap_or(data) } else { data };
+            if sha256(data) != header.sha256 || i64::try_from(data.len()).unwrap() != header.size {
+                return Err(refusal(tonic::Code::DataLoss, "CHECKSUM"));
+            }
+            self.with(|world| world.artifacts.insert(header.name.clone(), data.clone()));
+        }
+        Ok(Response::new(v1::PutArtifactsResponse { files: i64::try_from(files.len()).unwrap() }))
+    }
+
+    type GetArtifactsStream = Out<v1::ArtifactPart>;
+
+    async fn get_artifacts(
+        &self,
+        request: Request<v1::GetArtifactsRequest>,
+    ) -> Result<Response<Self::GetArtifactsStream>, Status> {
+        use v1::artifact_part::Part;
         let wanted = request.into_inner();
-        let attempt = wanted.attempt.unwrap();
-        let data = self.hear(attempt.node.as_ref(), |world| {
-            world.blobs.get(&wanted.sha256).cloned().ok_or_else(|| refusal(tonic::Code::NotFound, "NOT_FOUND"))
+        let parts = self.hear(wanted.attempt.unwrap().node.as_ref(), |world| {
+            let mut parts = Vec::new();
+            for (place, sha256) in (0..).zip(&wanted.sha256) {
+                let data = world.blobs.get(sha256).ok_or_else(|| refusal(tonic::Code::NotFound, "NOT_FOUND"))?;
+                parts.push(Part::File(place));
+                parts.extend(data.chunks(3).map(|chunk| Part::Data(chunk.to_vec())));
+            }
+            Ok(parts)
         })?;
-        let chunks: Vec<_> = data.chunks(3).map(|chunk| Ok(v1::Chunk { data: chunk.to_vec() })).collect();
-        Ok(Response::new(Box::pin(tokio_stream::iter(chunks))))
+        let parts = parts.into_iter().map(|part| Ok(v1::ArtifactPart { part: Some(part) }));
+        Ok(Response::new(Box::pin(tokio_stream::iter(parts))))
     }
 }

@@ -33,8 +33,9 @@ calls! {
     Work = "/fleet.v1.NodeService/Work";
     Report = "/fleet.v1.NodeService/Report";
     PutLog = "/fleet.v1.NodeService/PutLog";
-    PutArtifact = "/fleet.v1.NodeService/PutArtifact";
-    GetArtifact = "/fleet.v1.NodeService/GetArtifact";
+    FindMissingBlobs = "/fleet.v1.NodeService/FindMissingBlobs";
+    PutArtifacts = "/fleet.v1.NodeService/PutArtifacts";
+    GetArtifacts = "/fleet.v1.NodeService/GetArtifacts";
     Submit = "/fleet.v1.RunService/Submit";
     DryRun = "/fleet.v1.RunService/DryRun";
     GetRun = "/fleet.v1.RunService/GetRun";
@@ -74,9 +75,9 @@ impl Call {
     #[must_use]
     pub const fn shape(self) -> Shape {
         match self {
-            Self::PutLog | Self::PutArtifact => Shape::Up,
+            Self::PutLog | Self::PutArtifacts => Shape::Up,
             Self::Work
-            | Self::GetArtifact
+            | Self::GetArtifacts
             | Self::WatchRun
             | Self::GetLog
             | Self::GetRecord
@@ -84,6 +85,7 @@ impl Call {
             | Self::EventsPage => Shape::Down,
             Self::Advertise
             | Self::Report
+            | Self::FindMissingBlobs
             | Self::Submit
             | Self::DryRun
             | Self::GetRun
@@ -138,7 +140,13 @@ impl Role {
     pub const fn may(self, call: Call) -> bool {
         match call {
             // Agents, and nobody else: not even an admin can speak for a node, so nobody can drain one.
-            Call::Advertise | Call::Work | Call::Report | Call::PutLog | Call::PutArtifact | Call::GetArtifact => {
+            Call::Advertise
+            | Call::Work
+            | Call::Report
+            | Call::PutLog
+            | Call::FindMissingBlobs
+            | Call::PutArtifacts
+            | Call::GetArtifacts => {
                 matches!(self, Self::Node)
             }
             // Cancel is looked at once more: a submitter may end its own Runs only.

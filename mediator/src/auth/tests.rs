@@ -8,7 +8,9 @@ use crate::{clock::Clock, store::Store};
 pub(crate) fn expected(call: Call) -> [bool; 4] {
     use Call::*;
     match call {
-        Advertise | Work | Report | PutLog | PutArtifact | GetArtifact => [true, false, false, false],
+        Advertise | Work | Report | PutLog | FindMissingBlobs | PutArtifacts | GetArtifacts => {
+            [true, false, false, false]
+        }
         Submit | DryRun | Cancel | Answer => [false, true, false, true],
         GetRun | ListNodes => [true, true, true, true],
         ListRuns | WatchRun | Explain | ListAsks | GetLog | GetRecord | ListLeases | ListCapabilities | WatchFleet

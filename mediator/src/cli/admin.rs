@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    config::{Config, redact},
+    config::{Config, Shown, redact},
     store::Store,
 };
 
@@ -36,22 +36,56 @@ pub(crate) fn config(io: &mut Io, format: Format, command: ConfigCommand) -> Out
     Ok(Exit::Ok)
 }
 
-/// The database of the configuration in force, made when it is not there yet.
-pub(super) async fn store(io: &mut Io, config: &Config, clock: &Clock, new_database: bool) -> Outcome<Store> {
+/// What a command expects of the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expect {
+    /// A mediator serves on it, or has; it is used as it is.
+    Used,
+    /// The same, and no mediator serves: it is brought forward.
+    Stopped,
+    /// It is made where there is none: what the first start needs may be put there before it.
+    Any { new_database: bool },
+}
+
+/// The database of the configuration in force.
+pub(super) async fn store(
+    io: &mut Io,
+    (config, shown): &(Config, Vec<Shown>),
+    clock: &Clock,
+    expect: Expect,
+) -> Outcome<Store> {
     let database = redact(&config.database);
+    let new_database = matches!(expect, Expect::Any { new_database: true });
     let known = crate::state::check_database(config, new_database).await;
     known.map_err(|e| Failure::refused(format!("{e:#}")))?;
+    let cannot_open = |e| {
+        Failure::refused(format!("cannot open {}: {}", clean(&database), causes(&e)))
+            .advise("Run this as the user that `mediator serve` runs as, with the same --config or --state-dir.")
+    };
+    let there = Store::is_there(&config.database).await.map_err(cannot_open)?;
+    if !there && matches!(expect, Expect::Used | Expect::Stopped) {
+        let from = |key: &str| shown.iter().find(|it| it.key == key).map_or("", |it| it.source.as_str());
+        // Where nothing else is said the database lies in the state directory.
+        let key = if from("database") == "default" { "state_dir" } else { "database" };
+        return Err(Failure::refused(format!(
+            "there is no database of a mediator at {} ({key} comes from: {}); nothing was made",
+            clean(&database),
+            clean(from(key))
+        ))
+        .advise("Give the --config, --state-dir or --database that `mediator serve` has; `mediator config show` prints what is in force."));
+    }
     // As `serve` makes it: nobody else has business in there.
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(&config.state_dir)
         .map_err(|e| Failure::io(format_args!("cannot make {}", config.state_dir.display()), &e))?;
-    let store = Store::open(&config.database, clock.clone()).await;
-    let store = store.map_err(|e| {
-        Failure::refused(format!("cannot open {}: {}", clean(&database), causes(&e)))
-            .advise("Run this as the user that `mediator serve` runs as, with the same --config or --state-dir.")
-    })?;
+    let store = match expect {
+        Expect::Any { .. } if !there => Store::open(&config.database, clock.clone()).await,
+        Expect::Stopped => Store::open(&config.database, clock.clone()).await,
+        Expect::Any { .. } | Expect::Used => Store::open_as_it_is(&config.database, clock.clone()).await,
+    };
+    let store = store.map_err(cannot_open)?;
     io.note(format_args!("Using {}", clean(&database)));
     Ok(store)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::{
-    admin::store,
+    admin::{Expect, store},
     exit::{Exit, Failure, Outcome, causes},
     output::{Format, Io},
     settings::Settings,
@@ -20,11 +20,12 @@ struct Copied {
 }
 
 pub(crate) async fn backup(io: &mut Io, format: Format, to: &Path, settings: Settings<false>) -> Outcome {
-    let (config, _) = settings.load()?;
-    let store = store(io, &config, &Clock::system(), false).await?;
+    let loaded = settings.load()?;
+    let config = &loaded.0;
+    let store = store(io, &loaded, &Clock::system(), Expect::Used).await?;
     let failed = |text: String| Failure::refused(format!("cannot make a backup: {text}"));
     state::belongs_together(&store, &config.records_dir).await.map_err(|e| failed(format!("{e:#}")))?;
-    state::empty_copy(&config.records_dir, to).map_err(|e| failed(format!("{e:#}")))?;
+    state::empty_copy(config, to).map_err(|e| failed(format!("{e:#}")))?;
     let copied = service::backup::backup(&store, &config.records_dir, to).await;
     let copied = copied
         .map_err(|e| failed(causes(&e)).advise(format!("What is in {} is not a backup; remove it.", to.display())))?;
@@ -52,11 +53,12 @@ struct Recovered {
 }
 
 pub(crate) async fn recover(io: &mut Io, format: Format, settings: Settings<false>) -> Outcome {
-    let (config, _) = settings.load()?;
+    let loaded = settings.load()?;
+    let config = &loaded.0;
     // Nobody may begin to serve while this goes on.
     let failed = |text: String| Failure::refused(format!("cannot recover: {text}"));
     let _state = state::claim(&config.state_dir).map_err(|e| failed(format!("{e:#}")))?;
-    let store = store(io, &config, &Clock::system(), false).await?;
+    let store = store(io, &loaded, &Clock::system(), Expect::Stopped).await?;
     state::belongs_together(&store, &config.records_dir).await.map_err(|e| failed(format!("{e:#}")))?;
     let done = service::backup::recover(&store, &config.records_dir).await;
     let done = done.map_err(|e| failed(causes(&e)))?;

@@ -4,7 +4,7 @@ use serde::Serialize;
 use shared::Duration;
 
 use super::{
-    admin::store,
+    admin::{Expect, store},
     exit::{Exit, Failure, Outcome, causes},
     output::{Format, Io},
     settings::Settings,
@@ -31,8 +31,9 @@ pub(crate) async fn gc(
     dry_run: bool,
     settings: Settings<false>,
 ) -> Outcome {
-    let (config, _) = settings.load()?;
-    let store = store(io, &config, &Clock::system(), false).await?;
+    let loaded = settings.load()?;
+    let config = &loaded.0;
+    let store = store(io, &loaded, &Clock::system(), Expect::Used).await?;
     let failed = |text: String| Failure::refused(format!("cannot go on removing: {text}"));
     // Files of one fleet must not be measured against the rows of another.
     state::belongs_together(&store, &config.records_dir).await.map_err(|e| failed(format!("{e:#}")))?;

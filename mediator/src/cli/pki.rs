@@ -6,7 +6,7 @@ use serde::Serialize;
 use shared::{Principal, Timestamp};
 
 use super::{
-    admin::store,
+    admin::{Expect, store},
     args::Pki,
     exit::{Exit, Failure, Outcome, causes},
     output::{Format, Io, clean, clean_lines},
@@ -77,8 +77,8 @@ pub(crate) async fn pki(io: &mut Io, format: Format, command: Pki) -> Outcome {
         }
         Pki::Revoke { certificate, settings } => {
             let row = row(&certificate, clock.now())?;
-            let (config, _) = settings.load()?;
-            let store = store(io, &config, &clock, false).await?;
+            let loaded = settings.load()?;
+            let store = store(io, &loaded, &clock, Expect::Used).await?;
             let failed = |e| Failure::refused(format!("cannot revoke the certificate: {}", causes(&e)));
             if let Some((known, _)) = store.token_by_hash(&row.hash).await.map_err(failed)? {
                 let at = known.revoked_at.unwrap_or(known.created_at);

@@ -4,7 +4,7 @@ use serde::Serialize;
 use shared::{NodeId, Principal, Timestamp};
 
 use super::{
-    admin::store,
+    admin::{Expect, store},
     age::{between, short},
     args::Token,
     exit::{Exit, Failure, Outcome, causes},
@@ -82,8 +82,8 @@ pub(crate) async fn token(io: &mut Io, format: Format, command: Token) -> Outcom
                 return Err(Failure::refused("--expires 0s makes a token that is no good from the start")
                     .advise("Write a span such as 12h or 30d, or leave --expires out."));
             }
-            let (config, _) = settings.load()?;
-            let store = store(io, &config, &clock, new_database).await?;
+            let loaded = settings.load()?;
+            let store = store(io, &loaded, &clock, Expect::Any { new_database }).await?;
             let made = auth::create_token(&store, &clock, role, principal, node.clone(), expires).await;
             let made = made.map_err(|e| Failure::refused(format!("cannot store the token: {}", causes(&e))))?;
             let shown = Made {
@@ -102,8 +102,8 @@ pub(crate) async fn token(io: &mut Io, format: Format, command: Token) -> Outcom
             io.note("Keep this token: it is shown once and only its hash is stored.");
         }
         Token::List { settings } => {
-            let (config, _) = settings.load()?;
-            let store = store(io, &config, &clock, false).await?;
+            let loaded = settings.load()?;
+            let store = store(io, &loaded, &clock, Expect::Used).await?;
             let rows = store.list_tokens().await;
             let rows = rows.map_err(|e| Failure::refused(format!("cannot list the tokens: {}", causes(&e))))?;
             let listed: Vec<Listed> = rows.into_iter().map(Listed::from).collect();
@@ -111,8 +111,8 @@ pub(crate) async fn token(io: &mut Io, format: Format, command: Token) -> Outcom
             io.list(format, &listed, &listed, |colour| token_table(now, &listed, colour))?;
         }
         Token::Revoke { id, settings } => {
-            let (config, _) = settings.load()?;
-            let store = store(io, &config, &clock, false).await?;
+            let loaded = settings.load()?;
+            let store = store(io, &loaded, &clock, Expect::Used).await?;
             let row = revoke(&store, &id).await?;
             let listed = Listed::from(row);
             let now = clock.now();

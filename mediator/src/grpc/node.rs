@@ -1,7 +1,8 @@
 //! `NodeService`: the calls of an agent.
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt, TryStreamExt};
 use proto::v1::{self, node_service_server::NodeService};
+use tokio_util::io::ReaderStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
@@ -11,12 +12,14 @@ use super::{
 };
 use crate::{
     error::Error,
-    record::Digest,
+    record::Blob,
     service::{Services, claim::WorkStream, upload::AttemptKey},
 };
 
 /// Bytes in one message of a download.
 const CHUNK: usize = 256 * 1024;
+/// Most files that one request may name.
+const MOST: usize = 1000;
 
 /// The service.
 #[derive(Clone)]
@@ -73,65 +76,88 @@ impl NodeService for Node {
         Ok(Response::new(v1::PutLogResponse { stored: to_wire::size(stored) }))
     }
 
-    async fn put_artifact(
+    async fn find_missing_blobs(
         &self,
-        request: Request<Streaming<v1::PutArtifactRequest>>,
-    ) -> Result<Response<v1::PutArtifactResponse>, Status> {
-        use v1::put_artifact_request::Part;
-        let who = identity(&request)?;
-        let mut parts = request.into_inner();
-        let Some(v1::PutArtifactRequest { part: Some(Part::Header(header)) }) = parts.message().await? else {
-            return Err(Error::invalid("header", "must be the first message").into());
-        };
-        let key = from_wire::attempt(header.attempt.as_ref(), &who)?;
-        let name = from_wire::artifact_name("name", header.name)?;
-        let digest = from_wire::digest("sha256", &header.sha256)?;
-        let size = from_wire::size("size", header.size)?;
-        self.0.fence(&key).await?;
-        let known = self.0.records.has_blob(&key.run, size, &digest).await.map_err(Error::from)?;
-        if !known {
-            self.receive(&key, &digest, size, parts).await?;
-        }
-        self.0.note_artifact(&key, name, &digest, size).await?;
-        Ok(Response::new(v1::PutArtifactResponse { known }))
-    }
-
-    type GetArtifactStream = Outgoing<v1::Chunk>;
-
-    async fn get_artifact(
-        &self,
-        request: Request<v1::GetArtifactRequest>,
-    ) -> Result<Response<Self::GetArtifactStream>, Status> {
+        request: Request<v1::FindMissingBlobsRequest>,
+    ) -> Result<Response<v1::FindMissingBlobsResponse>, Status> {
         let who = identity(&request)?;
         let request = request.into_inner();
         let key = from_wire::attempt(request.attempt.as_ref(), &who)?;
-        let digest = from_wire::digest("sha256", &request.sha256)?;
+        not_too_many("blobs", request.blobs.len())?;
+        let blob = |it: &v1::BlobRef| Ok((from_wire::digest("sha256", &it.sha256)?, from_wire::size("size", it.size)?));
+        let blobs: Vec<_> = request.blobs.iter().map(blob).collect::<Result<_, Error>>()?;
         self.0.fence(&key).await?;
-        let blob = self.0.records.open_blob(&key.run, &digest).await.map_err(Error::from)?;
-        let chunks = tokio_util::io::ReaderStream::with_capacity(blob.file, CHUNK).map(|chunk| match chunk {
-            Ok(data) => Ok(v1::Chunk { data: data.to_vec() }),
-            Err(error) => Err(Error::Internal(format!("reading a stored file failed: {error}")).into()),
+        let missing = self.0.missing_blobs(&key, &blobs).await?;
+        let missing = missing.into_iter().filter_map(|place| u32::try_from(place).ok()).collect();
+        Ok(Response::new(v1::FindMissingBlobsResponse { missing }))
+    }
+
+    async fn put_artifacts(
+        &self,
+        request: Request<Streaming<v1::PutArtifactsRequest>>,
+    ) -> Result<Response<v1::PutArtifactsResponse>, Status> {
+        use v1::put_artifacts_request::Part;
+        let who = identity(&request)?;
+        let mut parts = request.into_inner();
+        let Some(v1::PutArtifactsRequest { part: Some(Part::Attempt(attempt)) }) = parts.message().await? else {
+            return Err(Error::invalid("attempt", "must be the first message").into());
+        };
+        let key = from_wire::attempt(Some(&attempt), &who)?;
+        self.0.fence(&key).await?;
+        let mut upload = self.0.upload(key);
+        while let Some(message) = parts.message().await? {
+            match message.part {
+                Some(Part::Header(header)) => {
+                    let name = from_wire::artifact_name("name", header.name)?;
+                    let digest = from_wire::digest("sha256", &header.sha256)?;
+                    upload.begin(name, digest, from_wire::size("size", header.size)?).await?;
+                }
+                Some(Part::Data(data)) => upload.data(data).await?,
+                Some(Part::Attempt(_)) | None => {
+                    return Err(Error::invalid("part", "must be a header or data after the attempt").into());
+                }
+            }
+        }
+        let files = upload.finish().await?;
+        Ok(Response::new(v1::PutArtifactsResponse { files: to_wire::size(files) }))
+    }
+
+    type GetArtifactsStream = Outgoing<v1::ArtifactPart>;
+
+    async fn get_artifacts(
+        &self,
+        request: Request<v1::GetArtifactsRequest>,
+    ) -> Result<Response<Self::GetArtifactsStream>, Status> {
+        let who = identity(&request)?;
+        let request = request.into_inner();
+        let key = from_wire::attempt(request.attempt.as_ref(), &who)?;
+        not_too_many("sha256", request.sha256.len())?;
+        let wanted = request.sha256.iter().map(|it| from_wire::digest("sha256", it));
+        let wanted: Vec<_> = wanted.collect::<Result<_, Error>>()?;
+        self.0.fence(&key).await?;
+        let (records, run) = (self.0.records.clone(), key.run);
+        // Each is opened when the one before has been sent: one descriptor, however many there are.
+        let files = futures::stream::iter((0..).zip(wanted)).then(move |(place, digest)| {
+            let (records, run) = (records.clone(), run.clone());
+            async move {
+                let blob = records.open_blob(&run, &digest).await.map_err(Error::from)?;
+                Ok::<_, Status>(file_parts(place, blob))
+            }
         });
-        Ok(Response::new(Box::pin(chunks)))
+        Ok(Response::new(Box::pin(files.try_flatten())))
     }
 }
 
-impl Node {
-    async fn receive(
-        &self,
-        key: &AttemptKey,
-        digest: &Digest,
-        size: u64,
-        mut parts: Streaming<v1::PutArtifactRequest>,
-    ) -> Result<(), Status> {
-        use v1::put_artifact_request::Part;
-        let mut blob = self.0.records.blob_writer(&key.run).await.map_err(Error::from)?;
-        while let Some(part) = parts.message().await? {
-            let Some(Part::Data(data)) = part.part else {
-                return Err(Error::invalid("part", "must be data after the header").into());
-            };
-            blob.write(data).await.map_err(Error::from)?;
-        }
-        Ok(blob.finish(size, digest).await.map_err(Error::from)?)
-    }
+fn not_too_many(field: &str, many: usize) -> Result<(), Error> {
+    if many <= MOST { Ok(()) } else { Err(Error::invalid(field, format!("must be at most {MOST}; ask in parts"))) }
+}
+
+fn file_parts(place: u32, blob: Blob) -> impl Stream<Item = Result<v1::ArtifactPart, Status>> {
+    use v1::artifact_part::Part;
+    let message = |part| v1::ArtifactPart { part: Some(part) };
+    let data = ReaderStream::with_capacity(blob.file, CHUNK).map(move |chunk| match chunk {
+        Ok(data) => Ok(message(Part::Data(data.to_vec()))),
+        Err(error) => Err(Error::Internal(format!("reading a stored file failed: {error}")).into()),
+    });
+    futures::stream::iter([Ok(message(Part::File(place)))]).chain(data)
 }

@@ -1,7 +1,8 @@
 //! Blobs: the files that steps left, named by their content, each once per Run.
 //!
 //! A blob is written beside its place, hashed on the way, synced, and appears whole and read-only or not at
-//! all. A writer that is dropped leaves nothing behind.
+//! all. Many are synced and published together: a sync waits for the disk, and waiting once for a group costs
+//! hardly more than for one file. A writer that is dropped leaves nothing behind.
 
 use std::{
     fs::{self, Permissions},
@@ -12,14 +13,14 @@ use std::{
 };
 
 use shared::RunId;
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
 use super::{
     Digest, Inner, RecordError, RecordStore, blocking,
     digest::Hasher,
     gate::{Gate, lock},
     layout::BLOBS,
-    sync::{sync_dir, sync_file},
+    sync::{sync_dir, sync_file, sync_file_system},
 };
 
 /// A blob of known size, open for reading.
@@ -38,11 +39,19 @@ pub struct BlobWriter {
     draft: Option<Draft>,
 }
 
+/// A blob that is what was announced, closed but not yet published. Dropped, it is gone.
+#[derive(Debug)]
+pub struct ReadyBlob {
+    path: TempPath,
+    digest: Digest,
+}
+
+/// From so many on, files are synced together with whatever else is on their file system.
+const TOGETHER: usize = 8;
+
 #[derive(Debug)]
 struct Draft {
     inner: Arc<Inner>,
-    run: RunId,
-    gate: Arc<Gate>,
     file: NamedTempFile,
     hasher: Hasher,
     size: u64,
@@ -56,14 +65,13 @@ impl RecordStore {
     pub async fn blob_writer(&self, run: &RunId) -> Result<BlobWriter, RecordError> {
         let run = run.clone();
         self.blocking(move |inner| {
-            let gate = inner.gate(&run);
-            drop(gate.enter()?);
+            drop(inner.gate(&run).enter()?);
             let tmp = &inner.layout.tmp;
             let file = tempfile::Builder::new()
                 .permissions(Permissions::from_mode(0o444))
                 .tempfile_in(tmp)
                 .map_err(RecordError::io("create a file in", tmp))?;
-            let draft = Draft { inner: inner.clone(), run, gate, file, hasher: Hasher::default(), size: 0 };
+            let draft = Draft { inner: inner.clone(), file, hasher: Hasher::default(), size: 0 };
             Ok(BlobWriter { draft: Some(draft) })
         })
         .await
@@ -82,6 +90,31 @@ impl RecordStore {
                 return Err(RecordError::Checksum { expected, expected_size, actual: expected, size });
             }
             Ok(true)
+        })
+        .await
+    }
+
+    /// Publishes files of an open Run together; they are durable then, and so is every file of it that
+    /// [`Self::has_blob`] has found: another writer may have renamed one and not yet synced the folder.
+    ///
+    /// # Errors
+    /// [`RecordError::Sealed`], [`RecordError::NoSpace`], [`RecordError::Io`]; then those that were published
+    /// stay, and nobody has been promised them.
+    pub async fn publish(&self, run: &RunId, blobs: Vec<ReadyBlob>) -> Result<(), RecordError> {
+        let run = run.clone();
+        self.blocking(move |inner| {
+            sync_blobs(inner, &blobs)?;
+            let gate = inner.gate(&run);
+            let _open = gate.enter()?;
+            let home = inner.layout.open(&run);
+            let dir = home.join(BLOBS);
+            make_dirs(&gate, &inner.layout.runs, &home, &dir)?;
+            for blob in blobs {
+                let path = dir.join(blob.digest.to_string());
+                // Publishing is a rename over whatever another writer of the same bytes has put there.
+                blob.path.persist(&path).map_err(|error| RecordError::io("store", &path)(error.error))?;
+            }
+            sync_dir(&dir)
         })
         .await
     }
@@ -107,7 +140,8 @@ impl RecordStore {
     pub async fn put_small(&self, run: &RunId, digest: &Digest, bytes: &[u8]) -> Result<(), RecordError> {
         let mut writer = self.blob_writer(run).await?;
         writer.write(bytes.to_vec()).await?;
-        writer.finish(bytes.len() as u64, digest).await
+        let ready = writer.ready(bytes.len() as u64, digest).await?;
+        self.publish(run, vec![ready]).await
     }
 
     /// Reads a file of at most `limit` bytes.
@@ -141,14 +175,13 @@ impl BlobWriter {
         Ok(())
     }
 
-    /// Publishes the file if it is what was announced; it is durable then.
+    /// Closes the file if it is what was announced.
     ///
     /// # Errors
-    /// [`RecordError::Checksum`], [`RecordError::Sealed`], [`RecordError::NoSpace`], [`RecordError::Io`]; then
-    /// nothing is left of it.
-    pub async fn finish(mut self, expected_size: u64, expected: &Digest) -> Result<(), RecordError> {
+    /// [`RecordError::Checksum`]; then nothing is left of it.
+    pub async fn ready(mut self, expected_size: u64, expected: &Digest) -> Result<ReadyBlob, RecordError> {
         let (draft, expected) = (self.take()?, *expected);
-        blocking(move || draft.publish(expected_size, expected)).await
+        blocking(move || draft.ready(expected_size, expected)).await
     }
 
     fn take(&mut self) -> Result<Draft, RecordError> {
@@ -171,22 +204,27 @@ impl Draft {
         self.file.as_file_mut().write_all(bytes).map_err(RecordError::io("write", self.file.path()))
     }
 
-    fn publish(self, expected_size: u64, expected: Digest) -> Result<(), RecordError> {
-        let Self { inner, run, gate, file, hasher, size } = self;
-        let actual = hasher.finish();
-        if (size, actual) != (expected_size, expected) {
-            return Err(RecordError::Checksum { expected, expected_size, actual, size });
+    fn ready(self, expected_size: u64, expected: Digest) -> Result<ReadyBlob, RecordError> {
+        let actual = self.hasher.finish();
+        if (self.size, actual) != (expected_size, expected) {
+            return Err(RecordError::Checksum { expected, expected_size, actual, size: self.size });
         }
-        sync_file(file.as_file(), file.path())?;
-        let _open = gate.enter()?;
-        let home = inner.layout.open(&run);
-        let dir = home.join(BLOBS);
-        make_dirs(&gate, &inner.layout.runs, &home, &dir)?;
-        let path = dir.join(actual.to_string());
-        // Publishing is a rename over whatever another writer of the same bytes has put there.
-        file.persist(&path).map_err(|error| RecordError::io("store", &path)(error.error))?;
-        sync_dir(&dir)
+        Ok(ReadyBlob { path: self.file.into_temp_path(), digest: actual })
     }
+}
+
+/// Waits until the bytes are on the disk. An error of a write-back that came before the file is opened again is
+/// reported here all the same: the kernel keeps it until somebody has seen it.
+fn sync_blobs(inner: &Inner, blobs: &[ReadyBlob]) -> Result<(), RecordError> {
+    if blobs.len() >= TOGETHER {
+        let tmp = &inner.layout.tmp;
+        return sync_file_system(tmp).map_err(|error| RecordError::io("sync", tmp)(error.into()));
+    }
+    for blob in blobs {
+        let file = fs::File::open(&blob.path).map_err(RecordError::io("open", &blob.path))?;
+        sync_file(&file, &blob.path)?;
+    }
+    Ok(())
 }
 
 /// Makes a Run's folder for blobs, durably. Under a lock, so that nobody relies on it a moment too early.

@@ -1,17 +1,17 @@
 //! Copies of the room's files, for a backup, and what is done with files that a restored store does not know.
 
 use std::{
-    fs::{self, Permissions},
+    fs::{self, File, Permissions},
     io,
     os::unix::fs::PermissionsExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use shared::RunId;
 
 use super::{
     Freed, RecordError, Removal,
-    layout::{self, TMP},
+    layout::{self, BLOBS, Home, TMP},
     sync::sync_file_system,
 };
 
@@ -19,14 +19,23 @@ use super::{
 pub(super) const APART: &str = "after-backup";
 
 impl Removal {
+    /// Keeps every mediator from sealing, so that no file moves; what has ended meanwhile is sealed later. Waits for
+    /// the one that is at it.
+    ///
+    /// # Errors
+    /// [`RecordError::Io`]
+    pub fn hold_still(&self) -> Result<Still, RecordError> {
+        Ok(Still(self.layout.wait_seal_lock()?))
+    }
+
     /// Copies the files of all Runs, those of open ones as far as they are, below `to`. Nothing is removed meanwhile:
-    /// that is what this right is for. What is sealed while this goes on is copied in one place or in both.
+    /// that is what this right is for. And nothing moves: a folder that did, in the middle of this, would be there by
+    /// halves, or not at all.
     ///
     /// # Errors
     /// [`RecordError`]: the copy is of no use then.
-    pub fn copy_all(&self, to: &Path) -> Result<Freed, RecordError> {
+    pub fn copy_all(&self, to: &Path, _still: &Still) -> Result<Freed, RecordError> {
         let mut copied = Freed::default();
-        // In the order in which files move, so that none is missed.
         for (from, name) in [(&self.layout.runs, "runs"), (&self.layout.records, "records")] {
             let to = to.join(name);
             fs::create_dir_all(&to).map_err(RecordError::io("create", &to))?;
@@ -38,34 +47,61 @@ impl Removal {
         Ok(copied)
     }
 
-    /// Runs of which there are files, and whether these are a Record.
+    /// Every folder of a Run.
     ///
     /// # Errors
     /// [`RecordError::Io`]
-    pub fn all(&self) -> Result<Vec<(RunId, bool)>, RecordError> {
-        let named = |dir, sealed| -> Result<Vec<_>, RecordError> {
-            Ok(layout::list(dir)?.iter().filter_map(|name| Some((RunId::new(name).ok()?, sealed))).collect())
-        };
-        Ok([named(&self.layout.records, true)?, named(&self.layout.runs, false)?].concat())
+    pub fn all(&self) -> Result<Vec<(RunId, Home)>, RecordError> {
+        self.layout.homes_of_all()
     }
 
     /// Takes the files of a Run out of everybody's way and keeps them.
     ///
     /// # Errors
     /// [`RecordError::Io`]
-    pub fn set_apart(&self, run: &RunId, sealed: bool) -> Result<(), RecordError> {
-        let from = if sealed { self.layout.sealed(run) } else { self.layout.open(run) };
+    pub fn set_apart(&self, run: &RunId, home: Home) -> Result<(), RecordError> {
+        self.move_apart(run, home).map(drop)
+    }
+
+    /// The same of a Run that is open again: what its steps left stays with it, for the steps that are to come.
+    ///
+    /// # Errors
+    /// [`RecordError::Io`]
+    pub fn open_again(&self, run: &RunId, home: Home) -> Result<(), RecordError> {
+        let apart = self.move_apart(run, home)?;
+        let (from, to) = (apart.join(BLOBS), self.layout.open(run).join(BLOBS));
+        for name in layout::list(&from)? {
+            fs::create_dir_all(&to).map_err(RecordError::io("create", &to))?;
+            if !to.join(&name).exists() {
+                copy(&from.join(&name), &to.join(&name))?;
+            }
+        }
+        sync_file_system(&self.layout.runs).map_err(|error| RecordError::io("sync", &self.layout.runs)(error.into()))
+    }
+
+    /// Where to.
+    fn move_apart(&self, run: &RunId, home: Home) -> Result<PathBuf, RecordError> {
+        let from = self.layout.home(run, home);
         let dir = self.aside.with_file_name(APART);
         fs::create_dir_all(&dir).map_err(RecordError::io("create", &dir))?;
-        let kind = if sealed { "record" } else { "files" };
+        let kind = match home {
+            Home::Open => "files",
+            Home::Sealing => "sealing",
+            Home::Record => "record",
+        };
         let to = (1_u32..).map(|n| dir.join(format!("{run}.{kind}.{n}"))).find(|to| !to.exists());
         let to = to.unwrap_or_else(|| dir.join(run.as_str()));
         fs::set_permissions(&from, Permissions::from_mode(0o755)).map_err(RecordError::io("open up", &from))?;
-        fs::rename(&from, &to).map_err(RecordError::io("move", &from))
+        fs::rename(&from, &to).map_err(RecordError::io("move", &from))?;
+        Ok(to)
     }
 }
 
-/// Copies a file or a folder with its modes. What goes away meanwhile has moved to where it is copied later.
+/// While it is held no Run's files move.
+#[derive(Debug)]
+pub struct Still(#[expect(dead_code, reason = "held, not read")] File);
+
+/// Copies a file or a folder with its modes. What an open Run loses meanwhile it does not need.
 fn copy(from: &Path, to: &Path) -> Result<Freed, RecordError> {
     let meta = match fs::symlink_metadata(from) {
         Ok(meta) => meta,

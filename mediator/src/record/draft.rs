@@ -127,6 +127,8 @@ impl<'a> Draft<'a> {
         if !dir.join(name).exists() {
             let copy = self.tmp.join(name);
             fs::copy(dir.join(old), &copy)?;
+            // It must last before the old one goes; a file system keeps the order of the names by itself.
+            File::open(&copy)?.sync_all()?;
             fs::rename(&copy, dir.join(name))?;
         }
         fs::remove_file(dir.join(old))

@@ -53,6 +53,14 @@ pub enum RecordError {
         /// Received, in bytes.
         size: u64,
     },
+    /// One file of several.
+    #[error("file {name:?}: {source}")]
+    Of {
+        /// Which one.
+        name: String,
+        /// What is wrong with it.
+        source: Box<Self>,
+    },
     /// Not a SHA-256 in hex.
     #[error("{0:?} is not a SHA-256: 64 hex digits are wanted")]
     BadDigest(String),
@@ -98,6 +106,11 @@ pub enum RecordError {
 }
 
 impl RecordError {
+    /// Says which file it is about.
+    pub fn of(name: &str) -> impl FnOnce(Self) -> Self {
+        |source| Self::Of { name: name.to_owned(), source: Box::new(source) }
+    }
+
     /// Names the failed action, and tells a full disk from every other trouble.
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();

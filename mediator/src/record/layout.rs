@@ -5,7 +5,7 @@
 //! runs/RUN_ID/logs/SEQ.ATTEMPT             an open Run
 //! runs/RUN_ID/blobs/SHA256
 //! runs/.tmp/OWNER/                         files being written, by which mediator
-//! runs/.sealing                            locked by the mediator that seals
+//! runs/.sealing                            locked by the mediator that seals, and by a backup
 //! removing/RUN_ID/                         a Record on its way out
 //! after-backup/                            what a restored store does not know
 //! records/.RUN_ID.sealing/                 a Run being sealed (no run id begins with a dot)
@@ -30,6 +30,17 @@ pub(super) const BLOBS: &str = "blobs";
 pub(super) const STEPS: &str = "steps";
 pub(super) const TMP: &str = ".tmp";
 pub(super) const MANIFEST: &str = "manifest.json";
+
+/// What a folder of a Run is, by where it lies and its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Home {
+    /// The files of an open Run.
+    Open,
+    /// A Record in the making.
+    Sealing,
+    /// A Record.
+    Record,
+}
 
 /// The directories of one state directory.
 #[derive(Debug)]
@@ -71,13 +82,46 @@ impl Layout {
 
     /// Held by whoever seals, so that of several mediators one does. None: another one has it.
     pub(super) fn seal_lock(&self) -> Result<Option<File>, RecordError> {
-        let path = self.runs.join(".sealing");
-        let file = File::options().create(true).truncate(false).write(true).open(&path);
-        let file = file.map_err(RecordError::io("open", &path))?;
+        let (path, file) = self.seal_file()?;
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(RecordError::io("lock", &path)(error)),
+        }
+    }
+
+    /// The same for who can wait: nobody holds it for long, except a backup.
+    pub(super) fn wait_seal_lock(&self) -> Result<File, RecordError> {
+        let (path, file) = self.seal_file()?;
+        file.lock().map_err(RecordError::io("lock", &path))?;
+        Ok(file)
+    }
+
+    fn seal_file(&self) -> Result<(PathBuf, File), RecordError> {
+        fs::create_dir_all(&self.runs).map_err(RecordError::io("create", &self.runs))?;
+        let path = self.runs.join(".sealing");
+        let file = File::options().create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(RecordError::io("open", &path))?;
+        Ok((path, file))
+    }
+
+    /// Every folder of a Run, whatever it is; nothing else that lies beside them.
+    pub(super) fn homes_of_all(&self) -> Result<Vec<(RunId, Home)>, RecordError> {
+        let in_records = |name: &String| match name.strip_prefix('.').and_then(|it| it.strip_suffix(".sealing")) {
+            Some(id) => Some((RunId::new(id).ok()?, Home::Sealing)),
+            None => Some((RunId::new(name).ok()?, Home::Record)),
+        };
+        let in_runs = |name: &String| Some((RunId::new(name).ok()?, Home::Open));
+        let mut found: Vec<_> = list(&self.records)?.iter().filter_map(in_records).collect();
+        found.extend(list(&self.runs)?.iter().filter_map(in_runs));
+        Ok(found)
+    }
+
+    pub(super) fn home(&self, run: &RunId, home: Home) -> PathBuf {
+        match home {
+            Home::Open => self.open(run),
+            Home::Sealing => self.sealing(run),
+            Home::Record => self.sealed(run),
         }
     }
 

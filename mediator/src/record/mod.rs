@@ -30,12 +30,18 @@ use gate::{Gate, Gates, lock};
 use layout::Layout;
 use log::{LogCache, LogFile};
 
-pub use blob::{Blob, BlobWriter};
+pub use blob::{Blob, BlobWriter, ReadyBlob};
+pub use copy::Still;
 pub use digest::Digest;
 pub use error::RecordError;
 pub use gate::LogWatch;
+pub use layout::Home;
 pub use removal::{Freed, Removal};
+<<<<<<< HEAD
 pub use seal::{Answer, Artifact, SealInput, Sealed};
+=======
+pub use seal::{Artifact, SealInput, Sealed, Turn};
+>>>>>>> main
 pub use tar::RecordTar;
 
 /// Bytes that must find room for the directory to count as one that can be written.

@@ -2,7 +2,8 @@
 //!
 //! A Run's files are set aside by a rename, then its rows are deleted, then the files. So no reader ever finds a Run
 //! whose Record is half gone, and a new Run of the same id never finds the old one's files. What a crash leaves set
-//! aside is put back where the Run's row is still there, and removed where it is not. One process removes at a time.
+//! aside is put back where the Run is still known as sealed and has no Record, and removed otherwise: a row that is
+//! there and not sealed is that of a new Run with the same id. One process removes at a time.
 
 use std::{
     fs::{self, File, Permissions, TryLockError},
@@ -16,7 +17,7 @@ use shared::{RunId, Timestamp};
 
 use super::{
     RecordError,
-    layout::{self, Layout, TMP},
+    layout::{self, Home, Layout, TMP},
 };
 
 /// What was removed, or would be.
@@ -40,8 +41,8 @@ impl std::ops::AddAssign for Freed {
 pub struct Stray {
     /// Of which Run.
     pub run: RunId,
-    /// A Record; otherwise the files of an open Run, which no sealed one needs.
-    pub sealed: bool,
+    /// What they are.
+    pub home: Home,
     path: PathBuf,
 }
 
@@ -90,12 +91,16 @@ impl Removal {
         there(fs::rename(&from, &to), "move", &from).map(drop)
     }
 
-    /// Undoes [`Removal::set_aside`].
+    /// Undoes [`Removal::set_aside`]. A Record that is in its place already is the later one, and stays.
     ///
     /// # Errors
     /// [`RecordError::Io`]
     pub fn put_back(&self, run: &RunId) -> Result<(), RecordError> {
         let (from, to) = (self.aside.join(run.as_str()), self.layout.sealed(run));
+        if to.exists() {
+            return self.remove(run).map(drop);
+        }
+        fs::create_dir_all(&self.layout.records).map_err(RecordError::io("create", &self.layout.records))?;
         if there(fs::rename(&from, &to), "move", &from)? {
             fs::set_permissions(&to, Permissions::from_mode(0o555)).map_err(RecordError::io("make read-only", &to))?;
         }
@@ -124,13 +129,10 @@ impl Removal {
     /// [`RecordError::Io`]
     pub fn strays(&self, before: Timestamp) -> Result<Vec<Stray>, RecordError> {
         let mut found = Vec::new();
-        for (dir, sealed) in [(&self.layout.records, true), (&self.layout.runs, false)] {
-            for name in layout::list(dir)? {
-                let id = name.strip_prefix('.').and_then(|name| name.strip_suffix(".sealing")).unwrap_or(&name);
-                let (Ok(run), path) = (RunId::new(id), dir.join(&name)) else { continue };
-                if is_older(&path, before)? {
-                    found.push(Stray { run, sealed, path });
-                }
+        for (run, home) in self.layout.homes_of_all()? {
+            let path = self.layout.home(&run, home);
+            if is_older(&path, before)? {
+                found.push(Stray { run, home, path });
             }
         }
         Ok(found)

@@ -5,7 +5,7 @@
 //! synced, and is published by a second rename. A crash between any two stages leaves either the open Run,
 //! or the sibling, or the Record; sealing again goes on from whichever it finds.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fs::File, sync::Arc};
 
 use shared::{RunId, Seq, Timestamp, domain::Run};
 
@@ -101,14 +101,27 @@ pub(super) type After<'a> = &'a mut dyn FnMut(Stage) -> Result<(), RecordError>;
 /// though it waits for strangers' data, too.
 const SYNC_EACH: usize = 16;
 
+/// While it is held nobody else seals: not another mediator, and not this one while a backup is taken.
+#[derive(Debug, Clone)]
+pub struct Turn(#[expect(dead_code, reason = "held, not read")] Arc<File>);
+
 impl RecordStore {
+    /// The turn to seal. None: somebody else has it.
+    ///
+    /// # Errors
+    /// [`RecordError::Io`]
+    pub async fn turn_to_seal(&self) -> Result<Option<Turn>, RecordError> {
+        self.blocking(|inner| Ok(inner.layout.seal_lock()?.map(|lock| Turn(Arc::new(lock))))).await
+    }
+
     /// Seals a Run. Sealing one that is sealed changes nothing.
     ///
     /// # Errors
     /// [`RecordError::NotEnded`], [`RecordError::NoSpace`], [`RecordError::Io`]; sealing again goes on.
     pub async fn seal(&self, input: SealInput) -> Result<Sealed, RecordError> {
         let run = input.run.id.clone();
-        let mut sealed = self.seal_all(vec![input]).await?;
+        let Some(turn) = self.turn_to_seal().await? else { return Err(RecordError::SealedElsewhere(run)) };
+        let mut sealed = self.seal_all(&turn, vec![input]).await?;
         sealed.remove(&run).unwrap_or(Err(RecordError::NotSealed(run)))
     }
 
@@ -119,9 +132,13 @@ impl RecordStore {
     /// [`RecordError::Interrupted`]; everything else is said of each Run.
     pub async fn seal_all(
         &self,
+        turn: &Turn,
         inputs: Vec<SealInput>,
     ) -> Result<BTreeMap<RunId, Result<Sealed, RecordError>>, RecordError> {
+        let turn = turn.clone();
         self.blocking(move |inner| {
+            // Until the work is done, even where nobody waits for it any more.
+            let _turn = turn;
             Ok(seal_group(inner, &inputs, &mut |stage| {
                 fail::at("seal", stage.word());
                 Ok(())
@@ -131,7 +148,7 @@ impl RecordStore {
     }
 }
 
-/// Prepares every Record, makes all of them last, publishes all of them, makes that last.
+/// In the caller's turn: prepares every Record, makes all of them last, publishes all of them, makes that last.
 pub(super) fn seal_group(
     inner: &Inner,
     inputs: &[SealInput],
@@ -139,21 +156,6 @@ pub(super) fn seal_group(
 ) -> BTreeMap<RunId, Result<Sealed, RecordError>> {
     // Sorted and each once: two groups cannot wait for each other.
     let inputs: BTreeMap<&RunId, &SealInput> = inputs.iter().map(|input| (&input.run.id, input)).collect();
-    let _turn = match inner.turn_to_seal() {
-        Ok(Some(turn)) => turn,
-        Ok(None) => {
-            return inputs.keys().map(|&run| (run.clone(), Err(RecordError::SealedElsewhere(run.clone())))).collect();
-        }
-        Err(error) => {
-            // Told once; the others are as they were.
-            let mut answers: BTreeMap<_, _> =
-                inputs.keys().map(|&run| (run.clone(), Err(RecordError::SealedElsewhere(run.clone())))).collect();
-            if let Some(first) = answers.values_mut().next() {
-                *first = Err(error);
-            }
-            return answers;
-        }
-    };
     let gates: Vec<Arc<Gate>> = inputs.keys().map(|run| inner.gate(run)).collect();
     let _sealing: Vec<_> = gates.iter().map(|gate| lock(&gate.sealing)).collect();
     let files = inputs.values().map(|input| input.run.steps.len() + 1 + input.log_bytes.len()).sum::<usize>();
@@ -188,13 +190,6 @@ pub(super) fn seal_group(
         inner.gates.forget(run);
     }
     answers
-}
-
-impl Inner {
-    /// Nobody else seals while this is held. None: somebody else does.
-    fn turn_to_seal(&self) -> Result<Option<Option<std::fs::File>>, RecordError> {
-        if self.shared { Ok(self.layout.seal_lock()?.map(Some)) } else { Ok(Some(None)) }
-    }
 }
 
 enum Prepared<'a> {

@@ -5,7 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use shared::{
     Principal, RunId, StepName, Timestamp,
+<<<<<<< HEAD
     domain::{AnswerAsk, FailReason, Run, Step, StepState},
+=======
+    domain::{AnswerAsk, Refusal, Run},
+>>>>>>> main
 };
 
 use super::Services;
@@ -40,7 +44,7 @@ impl Services {
         let mut read = self.store.read().await?;
         let asks = read.asks().await?;
         let with = |ask: OpenAsk| {
-            let may = ask.answerers.is_empty() || ask.answerers.contains(principal);
+            let may = may_answer(&ask, principal);
             (ask, may)
         };
         Ok((read.now(), asks.into_iter().map(with).collect()))
@@ -59,6 +63,10 @@ impl Services {
         let value: Value = serde_json::from_slice(&answer)
             .map_err(|error| Error::invalid("answer", format!("is not JSON: {error}")))?;
         let ask = self.open_ask(&run, step.as_ref(), attempt).await?;
+        // The domain decides; but nobody whom it will refuse leaves bytes in the Run's folder.
+        if !may_answer(&ask, &by) {
+            return Err(Refusal::NotAnAnswerer.into());
+        }
         if let Some(form) = ask.question.get("form") {
             let fault = schema::mismatch(form, &value).map_err(|why| Error::invalid("answer", why))?;
             if let Some(fault) = fault {
@@ -97,6 +105,7 @@ impl Services {
     }
 }
 
+<<<<<<< HEAD
 /// Why there is nothing to answer: another step, too late, too early, or somebody was quicker.
 fn none_open(
     run: &Run,
@@ -144,4 +153,8 @@ fn stands(step: &Step, attempt: Option<u32>, answers: &[AnswerRow], now: Timesta
         | StepState::Failed { .. }
         | StepState::Skipped { .. } => format!("step {id} is {}", step.state.as_str()),
     }
+=======
+fn may_answer(ask: &OpenAsk, principal: &Principal) -> bool {
+    ask.answerers.is_empty() || ask.answerers.contains(principal)
+>>>>>>> main
 }

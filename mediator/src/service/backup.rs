@@ -10,7 +10,7 @@ use shared::RunId;
 
 use crate::{
     error::Error,
-    record::{Freed, Removal},
+    record::{Freed, Home, Removal},
     store::{Known, Store},
 };
 
@@ -32,8 +32,10 @@ pub struct Copied {
 /// Another process removes Runs; the store or a disk failed. The copy is of no use then.
 pub async fn backup(store: &Store, records_dir: &Path, to: &Path) -> Result<Copied, Error> {
     let Some(removal) = Removal::begin(records_dir)? else { return Err(Error::Overuse("a gc is at work".to_owned())) };
+    // Before the database is copied: a Run that is open in the copy has its files where an open Run has them.
+    let still = removal.hold_still()?;
     let database = store.copy_to(&to.join("mediator.db")).await?;
-    let files = removal.copy_all(to)?;
+    let files = removal.copy_all(to, &still)?;
     Ok(Copied { database, files })
 }
 
@@ -59,17 +61,17 @@ pub async fn recover(store: &Store, records_dir: &Path) -> Result<Recovered, Err
     for group in removal.all()?.chunks(BATCH) {
         let ids: Vec<RunId> = group.iter().map(|(run, _)| run.clone()).collect();
         let known = store.known_runs(&ids).await?;
-        for (run, sealed) in group {
-            let belongs = match known.get(run) {
+        for (run, home) in group {
+            match (known.get(run), home) {
                 // A Record that was published and not noted yet is that of the end which the store knows.
-                Some(Known::Sealed | Known::Ended) => true,
-                Some(Known::Open) => !sealed,
-                None => false,
-            };
-            if !belongs {
-                removal.set_apart(run, *sealed)?;
-                apart += 1;
+                (Some(Known::Sealed), Home::Record) | (Some(Known::Ended), _) | (Some(Known::Open), Home::Open) => {
+                    continue;
+                }
+                // Sealed after the dump of the database was made. Closed, it could not go on.
+                (Some(Known::Open), Home::Record | Home::Sealing) => removal.open_again(run, *home)?,
+                (Some(Known::Sealed), Home::Open | Home::Sealing) | (None, _) => removal.set_apart(run, *home)?,
             }
+            apart += 1;
         }
     }
     let leases = store.end_leases().await?;

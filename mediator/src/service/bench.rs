@@ -47,7 +47,7 @@ impl Notices for Tell {
 }
 
 pub(crate) struct Bench {
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     pub(crate) clock: Clock,
     pub(crate) services: Services,
     fleet: Fleet,
@@ -76,7 +76,7 @@ impl Bench {
             events: receiver,
             stop: CancellationToken::new(),
         };
-        Self { _dir: dir, clock, services, fleet: Fleet::default(), events }
+        Self { dir, clock, services, fleet: Fleet::default(), events }
     }
 
     /// Applies one command in a transaction of its own, as the writer does.
@@ -93,6 +93,11 @@ impl Bench {
         tx.commit().await.unwrap();
         self.events.send_replace(self.services.last_event().await.unwrap());
         answer
+    }
+
+    /// Where the files of Runs are while they are on their way in.
+    pub(crate) fn drafts(&self) -> std::path::PathBuf {
+        self.dir.path().join("runs/.tmp")
     }
 
     /// Time goes on, so that rows can be told apart.
@@ -160,7 +165,7 @@ pub(crate) fn url(dir: &Path) -> String {
     format!("sqlite:{}", dir.join("mediator.db").display())
 }
 
-fn speaker(name: &str) -> Speaker {
+pub(crate) fn speaker(name: &str) -> Speaker {
     Speaker {
         node: id(name),
         instance: id(&format!("i-{}", name.replace('/', "-"))),

@@ -9,12 +9,15 @@ use shared::{Duration, RunId};
 
 use crate::{
     error::Error,
-    record::{Freed, Removal},
+    record::{Freed, Home, Removal},
     store::{Known, Store},
 };
 
 /// Runs in one transaction.
 const BATCH: u32 = 64;
+
+/// Nobody is at one file for longer.
+const UPLOAD: Duration = Duration::from_secs(86_400);
 
 /// What was removed, or would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -73,13 +76,13 @@ pub async fn gc(store: &Store, records_dir: &Path, older_than: Duration, dry_run
         for stray in group {
             match known.get(&stray.run) {
                 Some(Known::Open | Known::Ended) => {}
-                Some(Known::Sealed) if stray.sealed => {}
+                Some(Known::Sealed) if stray.home == Home::Record => {}
                 Some(Known::Sealed) | None if dry_run => removed.strays += removal.stray_size(stray)?,
                 Some(Known::Sealed) | None => removed.strays += removal.remove_stray(stray)?,
             }
         }
     }
-    removed.strays += removal.half_written(before, !dry_run)?;
+    removed.strays += removal.half_written(before.min(now - UPLOAD), !dry_run)?;
     Ok(removed)
 }
 
@@ -95,7 +98,7 @@ async fn take_away(store: &Store, removal: &Removal, batch: &[RunId], before: sh
 }
 
 /// Makes good what a crash left between its renames and its commits: files that were set aside go back to a Run that
-/// is still there, and go for good otherwise. Done by each gc, and by a mediator before it serves.
+/// is still known as sealed, and go for good otherwise. Done by each gc, and by a mediator before it serves.
 ///
 /// # Errors
 /// The store or the directory of Records failed.
@@ -110,10 +113,11 @@ pub async fn repair(store: &Store, removal: &Removal) -> Result<(), Error> {
 async fn repair_some(store: &Store, removal: &Removal, batch: &[RunId], remove: bool) -> Result<(), Error> {
     let known = store.known_runs(batch).await?;
     for run in batch {
-        if known.contains_key(run) {
-            removal.put_back(run)?;
-        } else if remove {
-            removal.remove(run)?;
+        match known.get(run) {
+            Some(Known::Sealed) => removal.put_back(run)?,
+            // Only what was sealed is set aside: this is a new Run with the same id.
+            Some(Known::Open | Known::Ended) | None if remove => _ = removal.remove(run)?,
+            Some(Known::Open | Known::Ended) | None => {}
         }
     }
     Ok(())

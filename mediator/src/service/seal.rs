@@ -3,7 +3,7 @@
 //! The store is the outbox: a Run that has ended and is not marked sealed is sealed, whoever was interrupted
 //! where. So a crash between commit and seal is repaired at the next start.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use shared::RunId;
 use tokio::sync::Notify;
@@ -13,13 +13,18 @@ use super::Services;
 use crate::{
     error::Error,
     fail,
+<<<<<<< HEAD
     record::{Answer, Artifact, RecordError, SealInput},
     store::{AnswerRow, ArtifactRow, WholeRun},
+=======
+    record::{Artifact, RecordError, SealInput, Turn},
+    store::{ArtifactRow, WholeRun},
+>>>>>>> main
 };
 
 /// Records sealed together.
 const GROUP: usize = 64;
-/// How long the sealer waits for another mediator's turn to end.
+/// How long the sealer waits for the turn of another mediator, or of a backup, to end.
 const AFTER_OTHERS: std::time::Duration = std::time::Duration::from_millis(50);
 /// Each mediator seals what it closed; this often it looks for what one that is gone has left.
 const FOR_OTHERS: std::time::Duration = std::time::Duration::from_secs(5);
@@ -28,8 +33,9 @@ const AFTER_FAILURE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Seals until told to stop.
 pub async fn run(services: Services, wake: Arc<Notify>, stop: CancellationToken) {
+    let mut troubles = Troubles::default();
     loop {
-        let went = match services.seal_all().await {
+        let went = match services.seal_all(&mut troubles).await {
             Ok(went) => went,
             Err(error) => {
                 tracing::warn!("cannot look for runs to seal");
@@ -50,11 +56,27 @@ pub async fn run(services: Services, wake: Arc<Notify>, stop: CancellationToken)
     }
 }
 
+/// Runs that cannot be sealed, and why: each is tried again and again, and told only when that changes.
+#[derive(Debug, Default)]
+struct Troubles(BTreeMap<RunId, String>);
+
+impl Troubles {
+    fn tell(&mut self, id: &RunId, error: &Error) -> Went {
+        let why = error.to_string();
+        if self.0.get(id) != Some(&why) {
+            tracing::error!(run_id = %id, "cannot seal a record; it is tried again and again");
+            error.log();
+            self.0.insert(id.clone(), why);
+        }
+        Went::Badly
+    }
+}
+
 /// How a round of sealing went; the worst counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Went {
     Well,
-    /// Another mediator is sealing.
+    /// Another mediator is sealing, or a backup is taken.
     Elsewhere,
     Badly,
 }
@@ -63,34 +85,40 @@ impl Services {
     /// Seals everything there is to seal, a group at a time: a group costs hardly more syncs than one Record.
     /// A stop waits for the present group only; the next start seals the others. Returns how it
     /// went.
-    async fn seal_all(&self) -> Result<Went, Error> {
+    async fn seal_all(&self, troubles: &mut Troubles) -> Result<Went, Error> {
+        // Before the store is asked, and until it has been told: a Run that somebody else seals meanwhile could be
+        // removed, too, and would be sealed here once more, without its files.
+        let Some(turn) = self.records.turn_to_seal().await? else { return Ok(Went::Elsewhere) };
         let mut went = Went::Well;
-        for group in self.store.unsealed().await?.chunks(GROUP) {
+        let unsealed = self.store.unsealed().await?;
+        for group in unsealed.chunks(GROUP) {
             if self.stop.is_cancelled() {
                 break;
             }
-            went = went.max(self.seal_group(group).await?);
+            went = went.max(self.seal_group(&turn, group, troubles).await?);
+        }
+        if went == Went::Well {
+            troubles.0.clear();
         }
         Ok(went)
     }
 
-    async fn seal_group(&self, group: &[RunId]) -> Result<Went, Error> {
+    async fn seal_group(&self, turn: &Turn, group: &[RunId], troubles: &mut Troubles) -> Result<Went, Error> {
         let (mut inputs, mut went) = (Vec::new(), Went::Well);
         let group = group.iter().cloned().collect();
         let runs = self.store.read().await?.whole_runs(&group).await?;
         for (id, run) in runs {
             match run.map_err(Error::from).and_then(gather) {
                 Ok(input) => inputs.push(input),
-                Err(error) => went = went.max(cannot_seal(&id, &error)),
+                Err(error) => went = went.max(troubles.tell(&id, &error)),
             }
         }
         let (mut whole, mut truncated) = (Vec::new(), Vec::new());
-        for (id, sealed) in self.records.seal_all(inputs).await? {
+        for (id, sealed) in self.records.seal_all(turn, inputs).await? {
             match sealed {
                 Ok(sealed) if sealed.truncated => truncated.push(id),
                 Ok(_) => whole.push(id),
-                Err(RecordError::SealedElsewhere(_)) => went = went.max(Went::Elsewhere),
-                Err(error) => went = went.max(cannot_seal(&id, &Error::from(error))),
+                Err(error) => went = went.max(troubles.tell(&id, &Error::from(error))),
             }
         }
         for (runs, truncated) in [(whole, false), (truncated, true)] {
@@ -102,12 +130,6 @@ impl Services {
         }
         Ok(went)
     }
-}
-
-fn cannot_seal(id: &RunId, error: &Error) -> Went {
-    tracing::error!(run_id = %id, "cannot seal a record");
-    error.log();
-    Went::Badly
 }
 
 /// What a Run's Record is made of.

@@ -77,25 +77,42 @@ pub(super) const HOLDS: Query = Query::each(
     ),
 );
 
-/// What was reported is not changed any more; the same file may be sent again.
+/// All of $8, a JSON array of `[name, sha256, size]`, or none. What was reported is not changed any more; the
+/// same files may be sent again.
 macro_rules! put {
-    ($before:literal, $now:literal) => {
+    ($before:literal, $files:literal, $now:literal) => {
         concat!(
             "INSERT INTO artifacts (run_id, seq, attempt, name, sha256, size) ",
-            "SELECT $1, $2, $3, $8, $9, $10 WHERE ",
+            "SELECT $1, $2, $3, new.name, new.sha256, new.size FROM ",
+            $files,
+            " AS new WHERE ",
             $before,
             fenced!($now),
-            " AND (a.answer IS NULL OR EXISTS (SELECT 1 FROM artifacts f WHERE f.run_id = $1 AND f.seq = $2 ",
-            "AND f.attempt = $3 AND f.name = $8 AND f.sha256 = $9))) ",
+            " AND (a.answer IS NULL OR NOT EXISTS (SELECT 1 FROM ",
+            $files,
+            " AS n WHERE NOT EXISTS (SELECT 1 FROM artifacts f WHERE f.run_id = $1 AND f.seq = $2 ",
+            "AND f.attempt = $3 AND f.name = n.name AND f.sha256 = n.sha256)))) ",
             "ON CONFLICT (run_id, seq, attempt, name) DO UPDATE SET sha256 = excluded.sha256, size = excluded.size"
         )
     };
 }
 pub(super) const PUT: Query = Query::each(
     "artifacts.put",
-    put!("", "$7"),
-    put!("$7::BIGINT IS NOT NULL AND ", "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)"),
+    put!("", "(SELECT value ->> 0 AS name, value ->> 1 AS sha256, value ->> 2 AS size FROM json_each($8))", "$7"),
+    put!(
+        "$7::BIGINT IS NOT NULL AND ",
+        "(SELECT value ->> 0 AS name, value ->> 1 AS sha256, CAST(value ->> 2 AS BIGINT) AS size \
+         FROM json_array_elements(CAST($8::TEXT AS json)))",
+        "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)"
+    ),
 );
+
+/// $8 of [`PUT`].
+pub(super) fn list(files: &[ArtifactRow]) -> Value {
+    let size = |file: &ArtifactRow| i64::try_from(file.size).unwrap_or(i64::MAX);
+    let files: Vec<_> = files.iter().map(|it| serde_json::json!([it.name, it.sha256, size(it)])).collect();
+    Value::text(serde_json::Value::from(files).to_string())
+}
 
 impl Fence {
     /// $1 to $7.

@@ -21,9 +21,10 @@ const SERVING: Query = Query::each(
 /// after the copy was made.
 const END_LEASES: Query = Query::each(
     "recover.leases",
-    // Each engine has its own source of 32 random hex digits.
-    "UPDATE leases SET not_after = 0, nonce = lower(hex(randomblob(16)))",
-    "UPDATE leases SET not_after = 0, nonce = replace(CAST(gen_random_uuid() AS TEXT), '-', '')",
+    // Each engine has its own source of 32 random hex digits. Those that were ended before stay as they are.
+    "UPDATE leases SET not_after = 0, nonce = lower(hex(randomblob(16))) WHERE not_after > 0",
+    "UPDATE leases SET not_after = 0, nonce = replace(CAST(gen_random_uuid() AS TEXT), '-', '') \
+     WHERE not_after > 0",
 );
 /// Whoever has cached a node or a lease must read it again.
 const RAISE: Query = Query::both("recover.rev", "UPDATE fleet SET rev = rev + 1");
@@ -42,7 +43,7 @@ impl Store {
             return Ok(false);
         }
         let mut conn = self.engine.writer(COPY.name).await?;
-        conn.execute(&COPY, &[Value::text(file.display().to_string())]).await?;
+        conn.execute_long(&COPY, &[Value::text(file.display().to_string())]).await?;
         conn.give_back();
         super::sqlite::keep_private(file)?;
         Ok(true)

@@ -19,7 +19,7 @@ use super::{
     sql::{Query, Value},
 };
 
-/// The longest that a statement may take. PostgreSQL ends its own earlier; this is for a server, or a disk,
+/// The longest that a statement may take, if it is none whose work grows with the data. PostgreSQL ends its own earlier; this is for a server, or a disk,
 /// that says nothing any more.
 const LONGEST: Duration = Duration::from_secs(35);
 
@@ -85,13 +85,22 @@ impl Conn {
 
     /// Runs a statement; how many rows it changed.
     pub(super) async fn execute(&mut self, query: &Query, values: &[Value]) -> Result<u64, StoreError> {
+        self.execute_within(LONGEST, query, values).await
+    }
+
+    /// The same for one that takes as long as there is data.
+    pub(super) async fn execute_long(&mut self, query: &Query, values: &[Value]) -> Result<u64, StoreError> {
+        self.execute_within(Duration::MAX, query, values).await
+    }
+
+    async fn execute_within(&mut self, span: Duration, query: &Query, values: &[Value]) -> Result<u64, StoreError> {
         on_engine!(self, |conn, engine| {
             let work = async {
                 let arguments = engine::arguments(values)?;
                 let done = sqlx::query_with(engine::text(query), arguments).execute(&mut **conn).await?;
                 Ok(done.rows_affected())
             };
-            settle(query.name, bounded(work).await, engine::verdict, conn)
+            settle(query.name, within(span, work).await, engine::verdict, conn)
         })
     }
 
@@ -105,7 +114,7 @@ impl Conn {
                     let done = sqlx::query_with(AssertSqlSafe(text), arguments).execute(&mut **conn).await?;
                     Ok(done.rows_affected())
                 };
-                settle(rows.write.name, bounded(work).await, engine::verdict, conn)?
+                settle(rows.write.name, within(LONGEST, work).await, engine::verdict, conn)?
             });
         }
         Ok(changed)
@@ -114,9 +123,18 @@ impl Conn {
     /// Runs statements that bind nothing and answer nothing: the script of a migration, the borders of a
     /// transaction.
     pub(super) async fn script(&mut self, query: &Query) -> Result<(), StoreError> {
+        self.script_within(LONGEST, query).await
+    }
+
+    /// The same for one that takes as long as there is data.
+    pub(super) async fn script_long(&mut self, query: &Query) -> Result<(), StoreError> {
+        self.script_within(Duration::MAX, query).await
+    }
+
+    async fn script_within(&mut self, span: Duration, query: &Query) -> Result<(), StoreError> {
         on_engine!(self, |conn, engine| {
             let work = async { sqlx::raw_sql(engine::text(query)).execute(&mut **conn).await.map(|_| 0) };
-            settle(query.name, bounded(work).await, engine::verdict, conn).map(drop)
+            settle(query.name, within(span, work).await, engine::verdict, conn).map(drop)
         })
     }
 
@@ -153,7 +171,7 @@ impl Conn {
                 }
                 Ok(rows)
             };
-            settle(name, bounded(work).await, engine::verdict, conn).map(drop)
+            settle(name, within(LONGEST, work).await, engine::verdict, conn).map(drop)
         })
     }
 
@@ -197,8 +215,11 @@ impl Conn {
 }
 
 /// None: it took too long.
-async fn bounded<T>(work: impl Future<Output = Result<T, sqlx::Error>>) -> Option<Result<T, sqlx::Error>> {
-    tokio::time::timeout(LONGEST, work).await.ok()
+async fn within<T>(
+    span: Duration,
+    work: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Option<Result<T, sqlx::Error>> {
+    tokio::time::timeout(span, work).await.ok()
 }
 
 /// Counts and traces a statement, and sorts its error.

@@ -26,6 +26,8 @@ pub struct Counts {
     pub queued: u32,
     /// Runs that hold nodes.
     pub running: u32,
+    /// Runs that have ended and have no Record yet.
+    pub unsealed: u32,
 }
 
 const NODES: Query = Query::both(
@@ -36,9 +38,10 @@ const NODES: Query = Query::both(
 );
 const RUNS: Query = Query::both(
     "runs.count",
-    // The index of open Runs is partial; the condition is repeated so that both engines see that it applies.
+    // The indexes of open and of unsealed Runs are partial; the condition is repeated so that both engines see that they apply.
     "SELECT (SELECT COUNT(*) FROM leases) AS leases, (SELECT COUNT(DISTINCT run_id) FROM leases) AS running, \
-     (SELECT COUNT(*) FROM runs WHERE state IN ('QUEUED', 'RUNNING') AND state = 'QUEUED') AS queued",
+     (SELECT COUNT(*) FROM runs WHERE state IN ('QUEUED', 'RUNNING') AND state = 'QUEUED') AS queued, \
+     (SELECT COUNT(*) FROM runs WHERE ended_at IS NOT NULL AND sealed_at IS NULL) AS unsealed",
 );
 
 pub(super) async fn count(conn: &mut Conn, now: Timestamp) -> Result<Counts, StoreError> {
@@ -66,5 +69,6 @@ fn runs(row: &Row, counts: &mut Counts) -> Result<(), Bad> {
     counts.leases = row.number("leases")?;
     counts.running = row.number("running")?;
     counts.queued = row.number("queued")?;
+    counts.unsealed = row.number("unsealed")?;
     Ok(())
 }

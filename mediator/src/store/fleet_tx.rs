@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use shared::{
-    RunId, Timestamp,
+    NodeId, RunId, Timestamp,
     domain::{Changes, Fleet, RunState, Touches},
 };
 
@@ -88,6 +88,15 @@ impl FleetTx {
         sync::sync(&mut self.tx, &self.row, times, fleet).await
     }
 
+    /// Brings these nodes to what they said last: a plain renewal by another mediator raises no rev.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the fleet is then to be thrown away.
+    pub async fn catch_up(&mut self, fleet: &mut Fleet, nodes: BTreeSet<&NodeId>) -> Result<(), StoreError> {
+        let known: Vec<NodeId> = nodes.into_iter().filter(|id| fleet.node(id).is_some()).cloned().collect();
+        sync::catch_up(&mut self.tx, &known, fleet).await
+    }
+
     /// Loads those of the named Runs that are not in memory, whatever state they are in. `changes` is what has
     /// been decided in this transaction and not been written: a Run that was promoted without being loaded is
     /// loaded as it now stands.
@@ -146,6 +155,11 @@ impl FleetTx {
             node::upsert(&mut rows, node)?;
         }
         self.put(&rows).await?;
+        let mut rows = Rows::new(&node::TOUCH);
+        for node in changes.touched.difference(&changes.nodes).filter_map(|id| fleet.node(id)) {
+            node::touch(&mut rows, node)?;
+        }
+        self.put_all(&rows).await?;
         let mut rows = Rows::new(&node::RENEW);
         for node in changes.renewed.difference(&changes.nodes).filter_map(|id| fleet.node(id)) {
             node::renew(&mut rows, node)?;

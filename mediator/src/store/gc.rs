@@ -60,6 +60,8 @@ const COMMIT: Query = Query::both("gc.commit", "COMMIT");
 
 const FIRST_EVENT: Query =
     Query::both("gc.first_event", "SELECT coalesce(min(seq), 0) AS seq FROM events WHERE seq > $1");
+const OLDEST_EVENT: Query =
+    Query::both("gc.oldest_event", "SELECT coalesce(min(at), $3) AS at FROM events WHERE seq >= $1 AND seq < $2");
 macro_rules! old_events {
     ($verb:literal) => {
         concat!(
@@ -159,6 +161,10 @@ impl Store {
             return Ok((0, None));
         }
         let values = [Value::int(first), Value::int(first + EVENTS), Value::at(before)];
+        // Numbers and times rise together: behind a batch without an old one there is none.
+        if number(conn.one(&OLDEST_EVENT, &values).await?, "at")? >= before.millis() {
+            return Ok((0, None));
+        }
         let count = if delete {
             drop(conn);
             self.engine.write(&DELETE_EVENTS, &values).await?

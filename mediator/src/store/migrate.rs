@@ -46,6 +46,8 @@ const CREATE_TABLE: Query = Query::both(
 );
 const APPLIED: Query =
     Query::both("migrations.applied", "SELECT version, name FROM schema_migrations ORDER BY version");
+/// An index on a large table takes its time, and a script that was cut off would never get further.
+const NO_LIMIT: Query = Query::each("migrations.no_limit", "SELECT 1", "SET LOCAL statement_timeout = 0");
 const COMMIT: Query = Query::both("migrations.commit", "COMMIT");
 const NOTE: Query = Query::both("migrations.note", "INSERT INTO schema_migrations (version, name) VALUES ($1, $2)");
 
@@ -58,10 +60,30 @@ pub(super) async fn migrate(engine: &Engine) -> Result<(), StoreError> {
         if applied == 0 {
             tx.execute(&CREATE_TABLE, &[]).await.map_err(|error| failed(next, error))?;
         }
-        tx.script(&next.script).await.map_err(|error| failed(next, error))?;
+        tx.script(&NO_LIMIT).await?;
+        tx.script_long(&next.script).await.map_err(|error| failed(next, error))?;
         tx.execute(&NOTE, &[Value::int(next.version), Value::text(next.name)]).await?;
         tx.commit(&COMMIT).await?;
         tracing::info!(migration = next.name, "database schema brought forward");
+    }
+}
+
+/// Refuses a database that is not where this program needs it, and changes nothing.
+pub(super) async fn check(engine: &Engine) -> Result<(), StoreError> {
+    let mut tx = engine.begin_fleet().await?;
+    let applied = applied(&mut tx).await?;
+    tx.commit(&COMMIT).await?;
+    match MIGRATIONS.get(applied) {
+        None => Ok(()),
+        Some(next) => Err(StoreError::Migration {
+            message: format!(
+                "the database is one of an earlier version of mediator: it has no {:?} yet. Nothing was changed. Use the \
+                 command of the version that serves, or start this version with `mediator serve`, which brings the \
+                 database forward",
+                next.name
+            ),
+            source: None,
+        }),
     }
 }
 

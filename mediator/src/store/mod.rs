@@ -99,6 +99,21 @@ impl Store {
     pub async fn open(url: &str, clock: Clock) -> Result<Self, StoreError> {
         let engine = Engine::open(url).await?;
         migrate::migrate(&engine).await?;
+        Self::on(engine, clock).await
+    }
+
+    /// The same for a database that is there, beside a mediator that may be serving on it: one whose schema is
+    /// another one is refused, and left as it is.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn open_as_it_is(url: &str, clock: Clock) -> Result<Self, StoreError> {
+        let engine = Engine::open(url).await?;
+        migrate::check(&engine).await?;
+        Self::on(engine, clock).await
+    }
+
+    async fn on(engine: Engine, clock: Clock) -> Result<Self, StoreError> {
         let origin = crate::clock::random_word().into();
         let store = Self { engine, clock, origin, synced_at: Arc::new(AtomicI64::new(i64::MAX)) };
         if matches!(store.engine, Engine::Sqlite(_)) {
@@ -210,11 +225,11 @@ impl Engine {
         Ok(match self {
             Self::Sqlite(pools) => {
                 pools.check_file(NAME)?;
-                let begun = pools.read.begin_with("BEGIN DEFERRED").await;
+                let begun = begin(&pools.read, "BEGIN DEFERRED").await;
                 Conn::Sqlite(Handle::Snapshot(begun.map_err(|error| pools.error(NAME, error))?))
             }
             Self::Postgres(pools) => {
-                let begun = pools.others.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await;
+                let begun = begin(&pools.others, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await;
                 Conn::Postgres(Handle::Snapshot(begun.map_err(|error| pools.error(NAME, error))?))
             }
         })
@@ -248,6 +263,18 @@ impl Engine {
             }
         })
     }
+}
+
+/// Begins a transaction in a task of its own, which ends even where the caller is given up: between the word BEGIN and
+/// its answer the connection would go back into the pool with a transaction that nobody knows of, and whoever gets
+/// it next would read the past.
+async fn begin<DB: sqlx::Database>(
+    pool: &sqlx::Pool<DB>,
+    statement: &'static str,
+) -> Result<sqlx::Transaction<'static, DB>, sqlx::Error> {
+    let pool = pool.clone();
+    let begun = tokio::spawn(async move { pool.begin_with(statement).await }).await;
+    begun.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed))
 }
 
 /// SHA-256, hex.

@@ -67,6 +67,15 @@ pub(super) static UPSERT: Write = Write {
     ],
 };
 
+/// A lease that comes or goes, and a stream that opens, change these and nothing else.
+pub(super) static TOUCH: Write = Write {
+    name: "nodes.touch",
+    table: "nodes",
+    verb: Verb::Update(""),
+    keys: 1,
+    columns: &[("node_id", Kind::Text), ("rev", Kind::Int), ("stream", Kind::Text)],
+};
+
 /// A plain renewal moves these and nothing else.
 pub(super) static RENEW: Write = Write {
     name: "nodes.renew",
@@ -97,6 +106,10 @@ pub(super) fn upsert(rows: &mut Rows, node: &Node) -> Result<(), StoreError> {
         Value::text(&node.agent_version),
         Value::text(capabilities),
     ])
+}
+
+pub(super) fn touch(rows: &mut Rows, node: &Node) -> Result<(), StoreError> {
+    rows.push(vec![Value::show(&node.id), Value::int(node.rev), Value::maybe(node.stream.as_ref())])
 }
 
 pub(super) fn renew(rows: &mut Rows, node: &Node) -> Result<(), StoreError> {

@@ -76,7 +76,8 @@ fn read(origin: &str, text: &str) -> Option<Notice> {
 /// An open line to the other mediators.
 #[derive(Debug)]
 pub struct Listener {
-    line: PgListener,
+    /// None: it was cut.
+    line: Option<PgListener>,
     origin: String,
     pools: postgres::Pools,
 }
@@ -95,8 +96,7 @@ impl Store {
     pub async fn listen(&self) -> Result<Option<Listener>, StoreError> {
         let Engine::Postgres(pools) = &self.engine else { return Ok(None) };
         let failed = |error| pools.error("listen", error);
-        let mut line = PgListener::connect_with(&pools.line).await.map_err(failed)?;
-        line.listen(CHANNEL).await.map_err(failed)?;
+        let line = Some(open(pools).await.map_err(failed)?);
         Ok(Some(Listener { line, origin: self.origin.to_string(), pools: pools.clone() }))
     }
 }
@@ -105,19 +105,42 @@ impl Listener {
     /// The next thing heard. Goes on by itself after an outage. May be dropped at any time.
     pub async fn next(&mut self) -> Heard {
         loop {
-            match self.line.try_recv().await {
+            let Some(line) = &mut self.line else {
+                match open(&self.pools).await {
+                    Ok(line) => {
+                        self.line = Some(line);
+                        return Heard::Gap;
+                    }
+                    Err(error) => self.no_line(error).await,
+                }
+                continue;
+            };
+            match line.try_recv().await {
                 Ok(Some(said)) => match read(&self.origin, said.payload()) {
                     Some(notice) => return Heard::Notice(notice),
                     None => continue,
                 },
-                Ok(None) => return Heard::Gap,
+                Ok(None) => self.line = None,
                 Err(error) => {
-                    tracing::debug!(error = %self.pools.error("listen", error), "no line to the other mediators");
-                    tokio::time::sleep(PAUSE).await;
+                    self.line = None;
+                    self.no_line(error).await;
                 }
             }
         }
     }
+
+    async fn no_line(&self, error: sqlx::Error) {
+        tracing::debug!(error = %self.pools.error("listen", error), "no line to the other mediators");
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The listener can connect again by itself, and says so in some cases only; one that is opened anew cannot hide a gap.
+async fn open(pools: &postgres::Pools) -> Result<PgListener, sqlx::Error> {
+    let mut line = PgListener::connect_with(&pools.line).await?;
+    line.eager_reconnect(false);
+    line.listen(CHANNEL).await?;
+    Ok(line)
 }
 
 #[cfg(test)]

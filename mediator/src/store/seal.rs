@@ -50,20 +50,20 @@ impl Store {
         self.engine.write(&MARK, &values).await
     }
 
-    /// Notes an artifact, if the fence lets it through: one compare-and-set. False: fenced off, nothing changed.
+    /// Notes artifacts of one attempt, whose names differ, if the fence lets them through: one compare-and-set for
+    /// all. False: fenced off, nothing changed.
     ///
     /// # Errors
     /// [`StoreError`]
-    pub async fn put_artifact(&self, fence: &Fence, artifact: &ArtifactRow) -> Result<bool, StoreError> {
-        if artifact.name.contains('\0') {
+    pub async fn put_artifacts(&self, fence: &Fence, artifacts: &[ArtifactRow]) -> Result<bool, StoreError> {
+        if artifacts.iter().any(|it| it.name.contains('\0')) {
             let why = "the text holds a NUL character, which cannot be stored; leave it out".to_owned();
             let key = format!("{}/{}/{}", fence.run, fence.seq, fence.attempt);
             return Err(StoreError::Corrupt { table: "artifacts", key, column: "name", why });
         }
-        let size = i64::try_from(artifact.size).unwrap_or(i64::MAX);
         let mut values = fence.values(self.clock.now());
-        values.extend([Value::text(&artifact.name), Value::text(&artifact.sha256), Value::int(size)]);
-        Ok(self.engine.write(&artifact::PUT, &values).await? == 1)
+        values.push(artifact::list(artifacts));
+        Ok(self.engine.write(&artifact::PUT, &values).await? == artifacts.len() as u64)
     }
 
     /// Whether a node may write for this attempt now.

@@ -167,6 +167,14 @@ async fn mended(conn: &mut Conn, now: Timestamp, fleet: &mut Fleet) -> Result<()
     Ok(())
 }
 
+/// What these nodes said last, where another mediator may have heard it.
+pub(super) async fn catch_up(conn: &mut Conn, nodes: &[NodeId], fleet: &mut Fleet) -> Result<(), StoreError> {
+    if nodes.is_empty() || !conn.is_postgres() {
+        return Ok(());
+    }
+    conn.each(&node::OF_LIST, &[node::ids(nodes)], |row| drop(load_node(&row, fleet))).await
+}
+
 /// What looks expired is read again: another mediator may have renewed it without raising any rev.
 async fn renewed(conn: &mut Conn, times: Times, fleet: &mut Fleet) -> Result<(), StoreError> {
     let (now, since) = (times.now, times.synced_at - SLACK);

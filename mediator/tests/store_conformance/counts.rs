@@ -60,6 +60,6 @@ async fn d12_every_node_counts_once(bed: Bed) {
         fleet.runs.insert(row.id.clone(), row);
     }
     write_all(&bed, &mut fleet).await;
-    let expected = Counts { free: 1, busy: 3, draining: 2, expired: 1, leases: 3, queued: 1, running: 2 };
+    let expected = Counts { free: 1, busy: 3, draining: 2, expired: 1, leases: 3, queued: 1, running: 2, unsealed: 0 };
     assert_eq!(counts(&bed).await, expected);
 }

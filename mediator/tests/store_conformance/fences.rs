@@ -11,7 +11,13 @@ use crate::{
     support::{Bed, START},
 };
 
-on_both_engines!(artifacts_pass_under_the_lease, a_reported_attempt_is_closed, the_outbox, tokens);
+on_both_engines!(
+    artifacts_pass_under_the_lease,
+    a_reported_attempt_is_closed,
+    the_outbox,
+    what_is_removed_is_old_and_sealed,
+    tokens
+);
 
 /// A Run `r` on node `n`, step 0 claimed as attempt 1 under nonce 7.
 async fn claimed(bed: &Bed) -> (Fleet, Fence) {
@@ -54,10 +60,10 @@ async fn artifacts_pass_under_the_lease(bed: Bed) {
     let (mut fleet, fence) = claimed(&bed).await;
     let store = &bed.store;
     assert!(store.lease_holds(&fence).await.unwrap());
-    assert!(store.put_artifact(&fence, &artifact("b/ü 'x", "11")).await.unwrap());
-    assert!(store.put_artifact(&fence, &artifact("a", "22")).await.unwrap());
+    assert!(store.put_artifacts(&fence, &[artifact("b/ü 'x", "11")]).await.unwrap());
+    assert!(store.put_artifacts(&fence, &[artifact("a", "22")]).await.unwrap());
     // Sent again, with other bytes: the last one counts.
-    assert!(store.put_artifact(&fence, &artifact("a", "33")).await.unwrap());
+    assert!(store.put_artifacts(&fence, &[artifact("a", "33")]).await.unwrap());
     let stored = store.read().await.unwrap().artifacts(&fence.run).await.unwrap();
     assert_eq!(stored, [artifact("a", "33"), artifact("b/ü 'x", "11")]);
 
@@ -70,7 +76,7 @@ async fn artifacts_pass_under_the_lease(bed: Bed) {
         Fence { attempt: 2, ..fence.clone() },
     ] {
         assert!(!store.lease_holds(&wrong).await.unwrap(), "{wrong:?}");
-        assert!(!store.put_artifact(&wrong, &artifact("a", "44")).await.unwrap(), "{wrong:?}");
+        assert!(!store.put_artifacts(&wrong, &[artifact("a", "44")]).await.unwrap(), "{wrong:?}");
     }
     // One that has run out fences off at once, before the reaper comes.
     let lease = fleet.lease(&fence.node).cloned().unwrap();
@@ -78,7 +84,7 @@ async fn artifacts_pass_under_the_lease(bed: Bed) {
     fleet.load_lease(&fence.node, Some(Lease { not_after: now, ..lease }));
     write(&bed, &fleet, Changes { leases: [fence.node.clone()].into(), ..Changes::default() }).await;
     assert!(!store.lease_holds(&fence).await.unwrap());
-    assert!(!store.put_artifact(&fence, &artifact("a", "44")).await.unwrap());
+    assert!(!store.put_artifacts(&fence, &[artifact("a", "44")]).await.unwrap());
     // And so does one that is gone.
     fleet.load_lease(&fence.node, None);
     write(&bed, &fleet, Changes { leases: [fence.node.clone()].into(), ..Changes::default() }).await;
@@ -90,16 +96,16 @@ async fn artifacts_pass_under_the_lease(bed: Bed) {
 async fn a_reported_attempt_is_closed(bed: Bed) {
     let (mut fleet, fence) = claimed(&bed).await;
     let store = &bed.store;
-    assert!(store.put_artifact(&fence, &artifact("a", "22")).await.unwrap());
+    assert!(store.put_artifacts(&fence, &[artifact("a", "22")]).await.unwrap());
     fleet.runs.get_mut(&fence.run).unwrap().steps[0].attempts[0].answer =
         Some(Answer { state: "DONE".to_owned(), log_bytes: 0 });
     write(&bed, &fleet, Changes { attempts: [(fence.run.clone(), 0, 1)].into(), ..Changes::default() }).await;
     // What the judge saw stays; an agent that did not hear the answer may send it all again.
-    assert!(store.put_artifact(&fence, &artifact("a", "22")).await.unwrap());
-    assert!(!store.put_artifact(&fence, &artifact("a", "33")).await.unwrap());
-    assert!(!store.put_artifact(&fence, &artifact("b", "22")).await.unwrap());
+    assert!(store.put_artifacts(&fence, &[artifact("a", "22")]).await.unwrap());
+    assert!(!store.put_artifacts(&fence, &[artifact("a", "33")]).await.unwrap());
+    assert!(!store.put_artifacts(&fence, &[artifact("b", "22")]).await.unwrap());
     assert_eq!(store.read().await.unwrap().artifacts(&fence.run).await.unwrap(), [artifact("a", "22")]);
-    let nul = store.put_artifact(&fence, &artifact("a\0", "22")).await.unwrap_err();
+    let nul = store.put_artifacts(&fence, &[artifact("a\0", "22")]).await.unwrap_err();
     assert_eq!(nul.kind(), ErrorKind::Corrupt, "{nul}");
 }
 
@@ -122,6 +128,26 @@ async fn the_outbox(bed: Bed) {
     let mut read = bed.store.read().await.unwrap();
     let (_, sealed_at) = read.run(&id("r3")).await.unwrap().unwrap();
     assert!(sealed_at.unwrap() <= read.now());
+}
+
+/// Also when it was found and something has changed since.
+async fn what_is_removed_is_old_and_sealed(bed: Bed) {
+    let mut fleet = Fleet::default();
+    for (name, ended) in [("old", 1), ("open-record", 1), ("young", 9)] {
+        let mut row = run(name, 1);
+        row.state = RunState::Failed(Verdict { cause: Cause::Judged, findings: vec![] });
+        row.ended_at = Some(Timestamp::from_millis(START.millis() + ended));
+        fleet.runs.insert(row.id.clone(), row);
+    }
+    write_all(&bed, &mut fleet).await;
+    let id = |text: &str| RunId::new(text).unwrap();
+    assert_eq!(bed.store.mark_sealed(&[id("old"), id("young")], false).await.unwrap(), 2);
+    let before = Timestamp::from_millis(START.millis() + 5);
+    assert_eq!(bed.store.old_runs(before, "", 9).await.unwrap(), [id("old")]);
+    let all = [id("old"), id("open-record"), id("young")];
+    assert_eq!(bed.store.delete_runs(&all, before).await.unwrap(), 1);
+    let left = bed.store.known_runs(&all).await.unwrap();
+    assert_eq!(left.into_keys().collect::<Vec<_>>(), [id("open-record"), id("young")]);
 }
 
 async fn tokens(bed: Bed) {

@@ -18,6 +18,7 @@ macro_rules! on_both_engines {
 mod bad_rows;
 mod counts;
 mod fences;
+mod files;
 mod migrations;
 mod model;
 mod outages;

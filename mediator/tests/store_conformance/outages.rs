@@ -175,3 +175,33 @@ async fn postgres_connections_break() {
     tokio::time::timeout(Duration::from_secs(20), again).await.unwrap();
     write_all(&bed, &mut Fleet::default()).await;
 }
+
+/// Whoever listens is told that something may have been missed, however the line was cut and however long it was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_that_was_cut_is_told_of_when_it_is_there_again() {
+    use mediator::store::Heard;
+    let server = std::sync::Arc::new(tests::postgres::Server::start().unwrap());
+    let database = tests::postgres::Database::on(&server).unwrap();
+    let store = open(&database.url()).await.unwrap();
+    let mut line = store.listen().await.unwrap().unwrap();
+    for away in [0, 3] {
+        server.pause();
+        // As the relay does: what waits is dropped now and then.
+        let end = tokio::time::Instant::now() + Duration::from_secs(away);
+        while tokio::time::Instant::now() < end {
+            let heard = tokio::time::timeout(Duration::from_millis(400), line.next()).await;
+            assert!(heard.is_err(), "nothing is heard without a server: {heard:?}");
+        }
+        server.resume().unwrap();
+        let heard = async {
+            loop {
+                if let Ok(heard) = tokio::time::timeout(Duration::from_secs(2), line.next()).await {
+                    return heard;
+                }
+            }
+        };
+        let heard = tokio::time::timeout(Duration::from_secs(20), heard).await;
+        assert_eq!(heard.unwrap(), Heard::Gap, "after {away} s");
+    }
+    drop((line, store, database));
+}

@@ -96,7 +96,7 @@ async fn d05_a_group_costs_what_one_costs(bed: Bed) {
     // Grants.
     group(&bed, &mut world, &mut fleet, &vec![Op::Submit { contract: 3 }; 2]).await;
     let mut granted = with(&submitted);
-    granted.extend([("nodes.upsert", 1), ("leases.upsert", 1), ("runs.load", 2)].map(|(name, n)| (name.to_owned(), n)));
+    granted.extend([("nodes.touch", 1), ("leases.upsert", 1), ("runs.load", 2)].map(|(name, n)| (name.to_owned(), n)));
     assert_eq!(seen.take(), granted);
 
     // Two claims and their reports on each node, which end the Runs; they are in memory.
@@ -107,7 +107,7 @@ async fn d05_a_group_costs_what_one_costs(bed: Bed) {
         ("runs.update", 1),
         ("steps.upsert", 1),
         ("attempts.upsert", 1),
-        ("nodes.upsert", 1),
+        ("nodes.touch", 1),
         ("leases.delete", 1),
         ("events.insert", 1),
         ("fleet.write", 1),

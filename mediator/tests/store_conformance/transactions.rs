@@ -26,6 +26,8 @@ on_both_engines!(
     a_run_that_was_just_promoted_is_loaded_as_it_stands,
     a_changed_attempt_is_seen_by_others,
     a_renewal_raises_no_rev,
+    a_lease_sets_no_times_back,
+    a_read_that_is_given_up_leaves_no_snapshot_behind,
     futures_can_move_between_threads,
 );
 
@@ -287,6 +289,59 @@ async fn a_renewal_raises_no_rev(bed: Bed) {
     assert_eq!(got.rev, 1);
     row.label = "left bench".to_owned();
     assert_eq!(got.node(&row.id), Some(&row), "only the times move");
+}
+
+/// A lease that comes or goes says nothing about what the agent has said to another mediator meanwhile.
+async fn a_lease_sets_no_times_back(bed: Bed) {
+    let mut fleet = Fleet::default();
+    let id = NodeId::new("n").unwrap();
+    fleet.load_node(node("n"));
+    write_all(&bed, &mut fleet).await;
+    let mut cached = bed.fresh_fleet().await;
+    bed.sql("UPDATE nodes SET expires_at = 9000000000000, seen_at = 5, advert_no = 99").await;
+    let mut tx = bed.store.begin_fleet().await.unwrap();
+    tx.sync(&mut cached).await.unwrap();
+    let mut row = cached.node(&id).unwrap().clone();
+    (row.rev, row.stream) = (row.rev + 1, Some("s9".parse().unwrap()));
+    cached.load_node(row);
+    let touched = Changes { touched: [id.clone()].into(), ..Changes::default() };
+    tx.write(&cached, &touched).await.unwrap();
+    tx.commit().await.unwrap();
+    let got = bed.fresh_fleet().await;
+    let row = got.node(&id).unwrap();
+    assert_eq!((row.expires_at.millis(), row.advert_no), (9_000_000_000_000, 99));
+    assert_eq!(row.stream, Some("s9".parse().unwrap()));
+    // And whoever speaks is known exactly, where another mediator can have heard it.
+    let mut tx = bed.store.begin_fleet().await.unwrap();
+    tx.sync(&mut cached).await.unwrap();
+    tx.catch_up(&mut cached, [&id].into()).await.unwrap();
+    assert_eq!(cached.node(&id).unwrap().advert_no, if bed.is_sqlite() { node("n").advert_no } else { 99 });
+}
+
+/// A caller that hangs up in the middle leaves the connection without its snapshot.
+async fn a_read_that_is_given_up_leaves_no_snapshot_behind(bed: Bed) {
+    let mut fleet = Fleet::default();
+    fleet.load_node(node("n"));
+    write_all(&bed, &mut fleet).await;
+    for patience in (0..600).map(|round| round * 7 % 800) {
+        let patience = async {
+            for _ in 0..patience {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = patience => {}
+            read = async { bed.store.read().await?.nodes().await } => assert_eq!(read.unwrap().len(), 1),
+        }
+        // In a transaction that nobody knows of this would take a snapshot for all who come after it.
+        bed.store.unsealed().await.unwrap();
+    }
+    bed.sql("UPDATE nodes SET label = 'new'").await;
+    for _ in 0..20 {
+        let nodes = bed.store.read().await.unwrap().nodes().await.unwrap();
+        assert_eq!(nodes[0].label, "new");
+    }
 }
 
 async fn futures_can_move_between_threads(bed: Bed) {

@@ -62,6 +62,10 @@ impl Decide for Advert {
         true
     }
 
+    fn hears(&self) -> Option<&NodeId> {
+        Some(&self.who.node)
+    }
+
     fn decide(&self, fleet: &mut Fleet, cx: &mut Cx<'_>) -> Result<AdvertReply, Refusal> {
         let id = &self.who.node;
         fleet.readable(id)?;
@@ -228,7 +232,8 @@ impl Advert {
                 let known = (run.id.clone(), step.seq, step.attempt);
                 !self.running.contains(&known) && !self.finished.contains(&known)
             }
-            None => run.ready().any(|step| run.node_of_step(step.seq) == Some(id)),
+            // What the mediator does itself for a Run that nobody has read yet begins with its first claim.
+            None => run.ready().any(|step| !step.kind.is_executed() || run.node_of_step(step.seq) == Some(id)),
         };
         if waits {
             cx.changes.work.insert(id.clone());
@@ -267,10 +272,9 @@ impl Decide for OpenWork {
     }
 
     fn decide(&self, fleet: &mut Fleet, cx: &mut Cx<'_>) -> Result<StreamId, Refusal> {
-        let mut node = fleet.speaks(&self.who)?.clone();
+        fleet.speaks(&self.who)?;
         let stream = self.who.streams.last().cloned().ok_or(Refusal::Stale("a work stream needs an id"))?;
-        node.stream = Some(stream.clone());
-        fleet.put_node(node, cx);
+        fleet.put_stream(&self.who.node, stream.clone(), cx);
         cx.changes.work.insert(self.who.node.clone());
         Ok(stream)
     }

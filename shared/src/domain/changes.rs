@@ -58,6 +58,12 @@ pub trait Decide {
     /// The Runs that must be loaded into the fleet before [`Decide::decide`].
     fn touches(&self, fleet: &Fleet, now: Timestamp) -> Touches;
 
+    /// The node that says something about itself. What it last said must be known exactly: another mediator may have
+    /// heard it.
+    fn hears(&self) -> Option<&NodeId> {
+        None
+    }
+
     /// Whether it goes on where a Run that it touches exists and cannot be read. A command about nodes must:
     /// one bad row may not keep a machine from its owner, or the reaper from all others.
     fn goes_on_without(&self) -> bool {
@@ -201,6 +207,9 @@ pub struct Promotion {
 pub struct Changes {
     /// Nodes whose row must be written whole.
     pub nodes: BTreeSet<NodeId>,
+    /// Nodes of which only `rev` and `stream` are new: a lease came or went, or a stream was opened. Their other columns
+    /// are their agent's word, which another mediator may have heard since.
+    pub touched: BTreeSet<NodeId>,
     /// Nodes of which only `seen_at`, `expires_at` and `advert_no` moved.
     pub renewed: BTreeSet<NodeId>,
     /// Nodes whose lease row must be written, or deleted where the fleet has none.

@@ -176,6 +176,14 @@ impl Fleet {
         self.load_node(node);
     }
 
+    /// Makes this the node's one work stream.
+    pub(super) fn put_stream(&mut self, id: &NodeId, stream: StreamId, cx: &mut Cx<'_>) {
+        if let Some(node) = self.nodes.get_mut(id) {
+            node.stream = Some(stream);
+        }
+        self.touch_node(id, cx);
+    }
+
     /// Moves the times of a node's advert. No rev, no scan.
     pub(super) fn renew(&mut self, id: &NodeId, advert_no: i64, expires_at: Timestamp, cx: &mut Cx<'_>) {
         if let Some(node) = self.nodes.get_mut(id) {
@@ -296,7 +304,7 @@ impl Fleet {
         let rev = self.advance(cx);
         if let Some(node) = self.nodes.get_mut(id) {
             node.rev = rev;
-            cx.changes.nodes.insert(id.clone());
+            cx.changes.touched.insert(id.clone());
         }
     }
 

@@ -17,7 +17,7 @@ pub struct Invariant {
 /// Every invariant that can be seen in the fleet itself. I3 (success is decided by conditions only) and I5
 /// (all or nothing) are visible in the state they leave; I4 (a sealed Record never changes) and I8 (no nonce
 /// and no principal in any answer) belong to the mediator's files and answers, and are checked there.
-pub const ALL: [Invariant; 6] = [
+pub const ALL: [Invariant; 7] = [
     Invariant {
         id: "I1",
         rule: "a node is held by at most one Run, and by one that it was assigned to",
@@ -54,6 +54,19 @@ pub const ALL: [Invariant; 6] = [
                 run.state == RunState::Running && run.assigned.len() < run.contract.width() as usize
             };
             fleet.runs.values().find(short).map(|run| run.id.to_string())
+        },
+    },
+    Invariant {
+        id: "I9",
+        rule: "what is claimed on a node was claimed under the lease that its Run holds there",
+        broken: |fleet, _, _| {
+            let running = fleet.runs.values().filter(|run| run.state == RunState::Running);
+            running.flat_map(|run| run.steps.iter().map(move |step| (run, step))).find_map(|(run, step)| {
+                let StepState::Claimed { node, .. } = &step.state else { return None };
+                let lease = fleet.lease(node).filter(|lease| lease.run == run.id);
+                let nonce = step.attempts.last().map(|attempt| attempt.nonce);
+                (lease.map(|lease| lease.nonce) != nonce).then(|| format!("{}/{} on {node}", run.id, step.name))
+            })
         },
     },
     Invariant {

@@ -1,6 +1,6 @@
 //! Forks: what is picked, what is skipped, and what judging makes of it.
 
-use shared::domain::{Holds, RunState};
+use shared::domain::{Holds, Report, RunState};
 
 use crate::world::{World, run_id};
 
@@ -275,4 +275,26 @@ fn what_a_fork_before_a_loop_left_aside_stays_aside_in_every_pass() {
     world.work("a");
     assert_eq!(world.show("r"), "RUNNING: f=DONE s=PENDING t=SKIPPED w=SKIPPED last=PENDING");
     assert_eq!(world.claim("a").unwrap().name.as_str(), "s");
+}
+
+#[test]
+fn a_loop_is_decided_before_the_fork_of_its_last_step() {
+    let mut world = World::with(&["a"]);
+    let contract = "{requires: [{as: b, capability: build}],
+        steps: [{id: judge, uses: b, run: [x], out: [v], dispatch: {from: v#/pick, to: [s, t]},
+                 loop: {back_to: judge, max: 2, until: {exit_code: 0}}},
+                {id: s, uses: b, run: [x], needs: [judge]}, {id: t, uses: b, run: [x], needs: [judge]}]}";
+    world.submit("r", contract);
+    // It leaves no verdict in a pass that goes back anyway.
+    let step = world.claim("a").unwrap();
+    let report = Report {
+        produced: Vec::new(),
+        fork_value: Some(Err("the step left no v".to_owned())),
+        ..world.report_of("a", &step, 1)
+    };
+    world.apply(&report).unwrap();
+    assert_eq!(world.show("r"), "RUNNING: judge=PENDING s=PENDING t=PENDING");
+    let step = world.claim("a").unwrap();
+    world.report_pick("a", &step, "t").unwrap();
+    assert_eq!(world.show("r"), "RUNNING: judge=DONE s=SKIPPED t=PENDING");
 }

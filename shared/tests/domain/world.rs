@@ -327,8 +327,13 @@ fn unnamed(before: &Fleet, after: &Fleet, changes: &Changes) -> Vec<String> {
         renewed.seen_at = node.seen_at;
         renewed.expires_at = node.expires_at;
         renewed.advert_no = node.advert_no;
-        if renewed != *node {
+        let mut touched = renewed.clone();
+        (touched.rev, touched.stream) = (node.rev, node.stream.clone());
+        if touched != *node {
             want(changes.nodes.contains(&node.id), format!("node {}", node.id));
+        } else if renewed != *node {
+            let named = changes.touched.contains(&node.id) || changes.nodes.contains(&node.id);
+            want(named, format!("rev of {}", node.id));
         } else if old != node {
             let named = changes.renewed.contains(&node.id) || changes.nodes.contains(&node.id);
             want(named, format!("times of {}", node.id));

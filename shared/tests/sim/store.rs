@@ -33,6 +33,11 @@ impl Rows {
             let (Some(row), Some(node)) = (self.nodes.get_mut(id), fleet.node(id)) else { continue };
             (row.seen_at, row.expires_at, row.advert_no) = (node.seen_at, node.expires_at, node.advert_no);
         }
+        for id in &changes.touched {
+            // A new node's row comes whole, below.
+            let (Some(row), Some(node)) = (self.nodes.get_mut(id), fleet.node(id)) else { continue };
+            (row.rev, row.stream) = (node.rev, node.stream.clone());
+        }
         for id in &changes.nodes {
             self.nodes.insert(id.clone(), fleet.node(id).unwrap().clone());
         }

@@ -470,9 +470,11 @@ impl Node {
         {
             tracing::warn!(node = %self.id, error = %e, "cannot kill the process group");
         }
-        if let Some(out) = inner.current.as_ref().and_then(|current| current.alive.as_deref()) {
+        let out = inner.current.as_ref().and_then(|current| current.alive.clone());
+        drop(inner);
+        if let Some(out) = out {
             // What has left the group shows when its parent is gone; then the next look of the heartbeat finds it.
-            let _more = strays::kill(out);
+            strays::kill_if_free(&out);
         }
     }
 }

@@ -11,6 +11,8 @@ impl Node {
     /// For people.
     #[must_use]
     pub fn status(&self) -> NodeStatus {
+        // Looked at before the lock: it may wait for a program that is being started.
+        let unclaimed = strays::unclaimed();
         let inner = self.lock();
         let policy = inner.core.policy();
         let each = inner.reasons();
@@ -39,7 +41,7 @@ impl Node {
             }),
             live_processes: inner.stuck.is_some()
                 || inner.current.as_ref().is_some_and(|it| it.alive.is_some())
-                || strays::unclaimed(),
+                || unclaimed,
             spooled: u32::try_from(inner.core.finished().count()).unwrap_or(u32::MAX),
             last_advert_at: inner.last_advert_at,
             policy_error: inner.policy_error.clone(),

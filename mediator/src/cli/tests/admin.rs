@@ -176,6 +176,8 @@ async fn a_client_certificate_is_issued_and_revoked_by_its_file_or_its_fingerpri
     }
 
     let state = folder.path().join("state");
+    // Revoking needs a database that is in use.
+    at(&state, "token create --role observer --principal ann").await;
     for (named, printed) in [(file, fingerprint), (&"ab".repeat(32), &*"ab".repeat(32))] {
         let ran = at(&state, &format!("pki revoke {named}")).await;
         assert_eq!((ran.exit, ran.out.trim_end()), (Exit::Ok, printed), "{ran}");
@@ -188,4 +190,53 @@ async fn a_client_certificate_is_issued_and_revoked_by_its_file_or_its_fingerpri
         let ran = at(&state, &format!("pki revoke {bad}")).await;
         assert!(ran.exit == Exit::Refused && ran.err.contains("64 hexadecimal digits"), "{ran}");
     }
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_told_and_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let never = folder.path().join("never");
+    let fingerprint = "ab".repeat(32);
+    for args in ["gc --older-than 1d", "token list", "token revoke abcdef", "recover", "backup /nonexistent/b"] {
+        let ran = at(&never, args).await;
+        assert_eq!(ran.exit, Exit::Refused, "{args}: {ran}");
+        assert!(ran.err.contains("no database of a mediator at sqlite:STATE/mediator.db"), "{args}: {ran}");
+        assert!(ran.err.contains("--state-dir"), "where the value came from: {ran}");
+        assert!(!never.join("mediator.db").exists(), "{args}");
+    }
+    let ran = at(&never, &format!("pki revoke {fingerprint}")).await;
+    assert!(ran.exit == Exit::Refused && ran.err.contains("no database"), "{ran}");
+    assert!(!never.join("mediator.db").exists());
+}
+
+#[tokio::test]
+async fn a_database_of_an_earlier_version_is_left_as_it_is() {
+    use sqlx::{Connection, Row};
+    let folder = tempfile::tempdir().unwrap();
+    at(folder.path(), "token create --role observer --principal ann").await;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(folder.path().join("mediator.db"));
+    let mut conn = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
+    sqlx::query("DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)")
+        .execute(&mut conn)
+        .await
+        .unwrap();
+    let count = "SELECT count(*) FROM schema_migrations";
+    let before: i64 = sqlx::query(count).fetch_one(&mut conn).await.unwrap().get(0);
+    for args in ["token list", "gc --older-than 1d", "token create --role observer --principal bob"] {
+        let ran = at(folder.path(), args).await;
+        assert!(ran.exit == Exit::Refused && ran.err.contains("earlier version"), "{args}: {ran}");
+    }
+    let after: i64 = sqlx::query(count).fetch_one(&mut conn).await.unwrap().get(0);
+    assert_eq!(before, after);
+}
+
+#[tokio::test]
+async fn a_backup_does_not_go_into_what_it_is_a_copy_of() {
+    let folder = tempfile::tempdir().unwrap();
+    at(folder.path(), "token create --role observer --principal ann").await;
+    for to in [folder.path().to_owned(), folder.path().join("records/new"), folder.path().join("a/b")] {
+        let ran = at(folder.path(), &format!("backup {}", to.display())).await;
+        assert!(ran.exit == Exit::Refused && ran.err.contains("name a directory elsewhere"), "{ran}");
+    }
+    assert!(!folder.path().join("a").exists());
 }

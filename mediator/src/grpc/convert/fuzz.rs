@@ -46,7 +46,8 @@ fn any_message(bytes: &[u8]) -> Result<(), TestCaseError> {
     }
     for message in [
         v1::PutLogRequest::decode(bytes).ok().and_then(|it| it.attempt),
-        v1::ArtifactHeader::decode(bytes).ok().and_then(|it| it.attempt),
+        v1::FindMissingBlobsRequest::decode(bytes).ok().and_then(|it| it.attempt),
+        v1::GetArtifactsRequest::decode(bytes).ok().and_then(|it| it.attempt),
         v1::AttemptRef::decode(bytes).ok(),
     ] {
         if let Err(error) = attempt(message.as_ref(), &agent()) {

@@ -6,7 +6,7 @@ use proptest::{
     strategy::ValueTree,
     test_runner::{TestCaseError, TestRunner},
 };
-use proto::v1::{self, put_artifact_request::Part};
+use proto::v1::{self, put_artifacts_request::Part};
 use shared::domain::ClaimedStep;
 use tonic::Code;
 
@@ -44,23 +44,39 @@ fn log_frames(step: &ClaimedStep) -> impl Strategy<Value = Vec<v1::PutLogRequest
     proptest::collection::vec(frame, 0..6)
 }
 
-/// Frames of a file: headers, pieces and nothing at all, in any order.
-fn file_frames(step: &ClaimedStep) -> impl Strategy<Value = Vec<v1::PutArtifactRequest>> + use<> {
-    let attempts = prop_oneof![9 => Just(Some(attempt(step, "i-n1"))), 1 => Just(None)];
+/// Frames of files: attempts, headers, pieces and nothing at all, in any order.
+fn file_frames(step: &ClaimedStep) -> impl Strategy<Value = Vec<v1::PutArtifactsRequest>> + use<> {
+    let (ours, other) = (attempt(step, "i-n1"), attempt(step, "i-other"));
+    let attempt = prop_oneof![9 => Just(ours), 1 => Just(other)].prop_map(Part::Attempt);
     let names = prop_oneof![4 => "[a-c]", 1 => Just("../x".to_owned()), 1 => "\\PC{0,4}"];
     let size = TRUTH.len() as i64;
     let sizes = prop_oneof![6 => Just(size), 1 => Just(size - 1), 1 => Just(-1), 1 => Just(i64::MAX)];
     let sums =
         prop_oneof![6 => Just(Digest::of(TRUTH).to_string()), 1 => Just(Digest::of(b"").to_string()), 1 => ".{0,9}"];
-    let header = (attempts, names, sizes, sums)
-        .prop_map(|(attempt, name, size, sha256)| Part::Header(v1::ArtifactHeader { attempt, name, size, sha256 }));
+    let any_header = (names, sizes, sums).prop_map(|(name, size, sha256)| v1::ArtifactHeader { name, size, sha256 });
+    let any_header = any_header.prop_map(Part::Header);
+    let good_header = |(name, content): (String, &[u8])| {
+        Part::Header(v1::ArtifactHeader { name, size: content.len() as i64, sha256: Digest::of(content).to_string() })
+    };
     let whole = Just(Part::Data(TRUTH.to_vec()));
     let piece = (0..TRUTH.len()).prop_map(|to| Part::Data(TRUTH[..to].to_vec()));
-    let any = prop_oneof![header.clone().prop_map(Some), whole.prop_map(Some), piece.prop_map(Some), Just(None)];
-    let good_start = (header.prop_map(Some), proptest::collection::vec(any.clone(), 0..3))
-        .prop_map(|(first, rest)| std::iter::once(first).chain(rest).collect());
+    // A header without bytes is good or bad by what came before it.
+    let known = "[a-e]".prop_map(move |name| vec![Some(good_header((name, TRUTH)))]);
+    let empty = "[a-e]".prop_map(move |name| vec![Some(good_header((name, b"")))]);
+    let sent = ("[a-e]", 1..TRUTH.len()).prop_map(move |(name, at)| {
+        let (head, tail) = TRUTH.split_at(at);
+        vec![Some(good_header((name, TRUTH))), Some(Part::Data(head.to_vec())), Some(Part::Data(tail.to_vec()))]
+    });
+    let file = prop_oneof![3 => sent, 1 => known, 1 => empty];
+    let any = prop_oneof![
+        1 => attempt.clone().prop_map(Some), 3 => any_header.prop_map(Some), 2 => whole.prop_map(Some),
+        2 => piece.prop_map(Some), 1 => Just(None)
+    ];
+    let files = proptest::collection::vec(file, 0..4).prop_map(|files| files.concat());
+    let good_start = (attempt.prop_map(Some), files, proptest::collection::vec(any.clone(), 0..3))
+        .prop_map(|(first, files, rest)| std::iter::once(first).chain(files).chain(rest).collect());
     prop_oneof![3 => good_start, 1 => proptest::collection::vec(any, 0..4)]
-        .prop_map(|parts: Vec<_>| parts.into_iter().map(|part| v1::PutArtifactRequest { part }).collect())
+        .prop_map(|parts: Vec<_>| parts.into_iter().map(|part| v1::PutArtifactsRequest { part }).collect())
 }
 
 /// Values of this kind: fewer than where nothing goes through a socket.
@@ -89,15 +105,26 @@ async fn any_frames_of_a_log_are_stored_in_place_or_nothing() {
 }
 
 #[tokio::test]
-async fn any_frames_of_a_file_are_stored_whole_or_nothing() {
+async fn any_frames_of_files_are_stored_whole_or_nothing() {
     let mut server = Server::start().await;
     let step = claimed(&mut server).await;
     let mut agent = agent(&server).await;
     let mut good = 0;
     for frames in each(&file_frames(&step)) {
         let shown = format!("{frames:?}");
-        match agent.put_artifact(futures::stream::iter(frames)).await {
-            Ok(_) => good += 1,
+        let names: std::collections::BTreeSet<_> = frames
+            .iter()
+            .filter_map(|it| match &it.part {
+                Some(Part::Header(header)) => Some(header.name.clone()),
+                Some(Part::Attempt(_) | Part::Data(_)) | None => None,
+            })
+            .collect();
+        match agent.put_artifacts(futures::stream::iter(frames)).await {
+            // A name that comes twice counts once.
+            Ok(reply) => {
+                assert_eq!(reply.into_inner().files, names.len() as i64, "{shown}");
+                good += usize::from(!names.is_empty());
+            }
             Err(status) => told(&status).unwrap_or_else(|e| panic!("{e}: {shown}")),
         }
     }
@@ -105,9 +132,38 @@ async fn any_frames_of_a_file_are_stored_whole_or_nothing() {
     let noted = server.bench.services.store.read().await.unwrap().artifacts(&step.run).await.unwrap();
     assert!(!noted.is_empty());
     for file in noted {
-        let blob = server.bench.services.records.open_blob(&step.run, &file.sha256.parse().unwrap()).await.unwrap();
-        assert_eq!(blob.size, file.size, "{file:?}");
+        let digest = file.sha256.parse().unwrap();
+        let stored = server.bench.services.records.read_small(&step.run, &digest, 99).await.unwrap();
+        assert!(stored == TRUTH || stored.is_empty(), "{file:?}");
+        assert_eq!((stored.len() as u64, Digest::of(&stored)), (file.size, digest), "{file:?}");
         assert!(!file.name.contains("..") && !file.name.is_empty(), "{file:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn hostile_questions_about_files_are_answered_or_refused() {
+    let mut server = Server::start().await;
+    let step = claimed(&mut server).await;
+    let mut agent = agent(&server).await;
+    let sums = prop_oneof![Just(Digest::of(TRUTH).to_string()), "[0-9a-fA-F]{63,65}", "\\PC{0,5}"];
+    let sizes = prop_oneof![Just(0), Just(-1), Just(i64::MAX), any::<i64>()];
+    let attempts = prop_oneof![4 => Just(Some(attempt(&step, "i-n1"))), 1 => Just(None)];
+    for (attempt, asked) in each(&(attempts, proptest::collection::vec((sums, sizes), 0..3))) {
+        let shown = format!("{attempt:?} {asked:?}");
+        let blobs: Vec<_> =
+            asked.iter().map(|(sha256, size)| v1::BlobRef { sha256: sha256.clone(), size: *size }).collect();
+        let sha256 = asked.into_iter().map(|it| it.0).collect();
+        let many = blobs.len();
+        match agent.find_missing_blobs(v1::FindMissingBlobsRequest { attempt: attempt.clone(), blobs }).await {
+            Ok(reply) => assert_eq!(reply.into_inner().missing, (0..many as u32).collect::<Vec<_>>(), "{shown}"),
+            Err(status) => told(&status).unwrap_or_else(|e| panic!("{e}: {shown}")),
+        }
+        let refused = match agent.get_artifacts(v1::GetArtifactsRequest { attempt, sha256 }).await {
+            Ok(reply) => reply.into_inner().message().await.err(),
+            Err(status) => Some(status),
+        };
+        refused.iter().for_each(|status| told(status).unwrap_or_else(|e| panic!("{e}: {shown}")));
     }
     server.stop().await;
 }

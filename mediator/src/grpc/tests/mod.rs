@@ -2,6 +2,7 @@
 
 mod credentials;
 mod door;
+mod files;
 mod frames;
 mod limits;
 mod pages;

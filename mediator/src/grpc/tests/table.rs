@@ -98,11 +98,12 @@ fn message(call: Call) -> Vec<u8> {
         Call::Work => v1::WorkRequest { node }.encode_to_vec(),
         Call::Report => v1::ReportRequest { node, step, nonce, ..Default::default() }.encode_to_vec(),
         Call::PutLog => v1::PutLogRequest { attempt, offset: 0, data: b"x".to_vec() }.encode_to_vec(),
-        Call::PutArtifact => {
-            let header = v1::ArtifactHeader { attempt, name: "f".into(), sha256: "0".repeat(64), size: 1 };
-            v1::PutArtifactRequest { part: Some(v1::put_artifact_request::Part::Header(header)) }.encode_to_vec()
+        Call::FindMissingBlobs => v1::FindMissingBlobsRequest { attempt, blobs: Vec::new() }.encode_to_vec(),
+        Call::PutArtifacts => {
+            let part = attempt.map(v1::put_artifacts_request::Part::Attempt);
+            v1::PutArtifactsRequest { part }.encode_to_vec()
         }
-        Call::GetArtifact => v1::GetArtifactRequest { attempt, sha256: "0".repeat(64) }.encode_to_vec(),
+        Call::GetArtifacts => v1::GetArtifactsRequest { attempt, sha256: vec!["0".repeat(64)] }.encode_to_vec(),
         Call::Submit | Call::DryRun => {
             v1::SubmitRequest { contract: one_step("build").into_bytes(), run_id: String::new() }.encode_to_vec()
         }

@@ -6,7 +6,7 @@ use shared::domain::{ClaimedStep, Policy};
 use tonic::Code;
 
 use super::*;
-use crate::{record::Digest, service::bench::one_step};
+use crate::service::bench::one_step;
 
 pub(super) async fn claimed(server: &mut Server) -> ClaimedStep {
     server.bench.advert("n1", "build", Policy::default()).await;
@@ -64,30 +64,5 @@ async fn another_instance_writes_nothing() {
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
     let ours = log(Some(attempt(&step, "i-n1")), 0, b"x");
     assert_eq!(agent.put_log(futures::stream::iter([ours])).await.unwrap().into_inner().stored, 1);
-    server.stop().await;
-}
-
-#[tokio::test]
-async fn a_file_that_is_here_already_is_not_noted_with_another_size() {
-    use v1::put_artifact_request::Part;
-    let mut server = Server::start().await;
-    let step = claimed(&mut server).await;
-    let mut agent = agent(&server).await;
-    let parts = |name: &str, size| {
-        let header = v1::ArtifactHeader {
-            attempt: Some(attempt(&step, "i-n1")),
-            name: name.into(),
-            size,
-            sha256: Digest::of(b"abc").to_string(),
-        };
-        let parts = [Part::Header(header), Part::Data(b"abc".to_vec())];
-        futures::stream::iter(parts.map(|part| v1::PutArtifactRequest { part: Some(part) }))
-    };
-    assert!(!agent.put_artifact(parts("a", 3)).await.unwrap().into_inner().known);
-    assert!(agent.put_artifact(parts("b", 3)).await.unwrap().into_inner().known);
-    let refused = agent.put_artifact(parts("c", 4)).await.unwrap_err();
-    assert_eq!(refused.code(), Code::DataLoss, "{refused}");
-    let noted = server.bench.services.store.read().await.unwrap().artifacts(&step.run).await.unwrap();
-    assert_eq!(noted.iter().map(|it| (it.name.as_str(), it.size)).collect::<Vec<_>>(), [("a", 3), ("b", 3)]);
     server.stop().await;
 }

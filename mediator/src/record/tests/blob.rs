@@ -29,7 +29,7 @@ async fn a_mismatch_of_hash_or_size_leaves_nothing() {
     for (size, digest) in [(3, Digest::of(b"other")), (4, Digest::of(b"abc"))] {
         let mut writer = room.store.blob_writer(&room.run).await.unwrap();
         writer.write(b"abc".to_vec()).await.unwrap();
-        let refused = writer.finish(size, &digest).await.unwrap_err();
+        let refused = writer.ready(size, &digest).await.unwrap_err();
         assert!(matches!(refused, RecordError::Checksum { .. }), "{refused}");
         assert!(!room.store.has_blob(&room.run, size, &digest).await.unwrap());
         assert!(!room.store.has_blob(&room.run, 3, &Digest::of(b"abc")).await.unwrap());

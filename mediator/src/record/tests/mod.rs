@@ -1,6 +1,7 @@
 //! What the tests share: a room in a temporary directory, and a Run that has ended.
 
 mod blob;
+mod copy;
 mod full_disk;
 mod log;
 mod many_files;
@@ -118,7 +119,8 @@ pub(super) async fn put(store: &RecordStore, run: &RunId, bytes: &[u8]) -> Diges
     for chunk in bytes.chunks(64 * 1024) {
         writer.write(chunk.to_vec()).await.unwrap();
     }
-    writer.finish(bytes.len() as u64, &digest).await.unwrap();
+    let ready = writer.ready(bytes.len() as u64, &digest).await.unwrap();
+    store.publish(run, vec![ready]).await.unwrap();
     digest
 }
 

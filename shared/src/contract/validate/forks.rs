@@ -23,8 +23,10 @@ pub(super) fn check(graph: &Graph<'_>, problems: &mut Problems<'_>) {
     }
 }
 
+/// An acquire got what it wants.
+const ACQUIRED: &str = "acquired";
 /// What an acquire comes to.
-const OUTCOMES: [&str; 3] = ["acquired", "unavailable", "deadlock"];
+const OUTCOMES: [&str; 3] = [ACQUIRED, "unavailable", "deadlock"];
 
 /// An acquire chooses by the word of its outcome.
 fn check_outcomes(at: usize, fork: &Dispatch, problems: &mut Problems<'_>) {
@@ -34,6 +36,10 @@ fn check_outcomes(at: usize, fork: &Dispatch, problems: &mut Problems<'_>) {
             "{:?} is no outcome of an acquire; write `to: {{acquired: STEP, unavailable: STEP, deadlock: STEP}}`",
             cut(other)
         );
+        problems.add(&path, message);
+    }
+    if fork.to.chosen_by(ACQUIRED).is_none() {
+        let message = format!("says nothing of {ACQUIRED}, so that the step would fail when it gets what it wants");
         problems.add(&path, message);
     }
 }

@@ -26,6 +26,7 @@ pub(super) fn check(graph: &Graph<'_>, problems: &mut Problems<'_>) {
     check_over(graph, &ranges, problems);
     for (last, range) in &ranges {
         check_release(graph, *last, range, problems);
+        check_behind(graph, *last, range, problems);
     }
 }
 
@@ -103,5 +104,30 @@ fn check_release(graph: &Graph<'_>, last: usize, range: &RangeInclusive<usize>, 
             );
             problems.add(&path, message);
         }
+    }
+}
+
+/// What is acquired or decided inside a range holds only when its last pass is over: whoever relies on it waits for
+/// that, or never runs together with the step that goes back.
+fn check_behind(graph: &Graph<'_>, last: usize, range: &RangeInclusive<usize>, problems: &mut Problems<'_>) {
+    let steps = &graph.contract.steps;
+    let early = |at: &usize| !range.contains(at) && !graph.waits(*at, last);
+    let mut found: Vec<(usize, &str, String)> = Vec::new();
+    for inside in range.clone() {
+        for role in steps[inside].acquire.iter().map(|it| &it.role) {
+            let uses = |at: &usize| steps[*at].uses.as_ref().is_some_and(|it| it.role == *role);
+            let why = format!("role {role} is given back");
+            found.extend((0..steps.len()).filter(early).filter(uses).map(|at| (at, "uses", why.clone())));
+        }
+        // The last step decides only in its last pass.
+        let decided = steps[inside].dispatch.iter().filter(|_| inside != last).flat_map(|it| it.to.steps());
+        let decided = decided.filter_map(|name| graph.index.get(name.as_str()).copied()).filter(early);
+        found.extend(decided.map(|at| (at, "needs", format!("step {} decides anew", graph.name(inside)))));
+    }
+    retain_possible(graph, &mut found, |(at, ..)| (last, *at));
+    for (at, key, why) in found {
+        let path = [Seg::Key("steps"), Seg::At(at), Seg::Key(key)];
+        let (id, end) = (graph.name(at), graph.name(last));
+        problems.add(&path, format!("{why} when the loop of step {end} goes back; let {id} need {end}"));
     }
 }

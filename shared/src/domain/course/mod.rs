@@ -39,8 +39,11 @@ pub(super) fn end_step(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq: Seq,
     let Some(run) = fleet.runs.get_mut(id) else { return state.as_str() };
     let contract = run.contract.clone();
     let Some(spec) = contract.steps.get(seq as usize) else { return state.as_str() };
+    let goes_back = matches!(state, StepState::Done { .. })
+        && run.step(seq).is_some_and(|step| rewind::goes_back(spec, step, &state, &produced));
     let (state, pick) = match (state, &spec.dispatch) {
-        (state @ StepState::Done { .. }, Some(fork)) => match choose(fork, value) {
+        // In a pass that goes back the step decides no fork.
+        (state @ StepState::Done { .. }, Some(fork)) if !goes_back => match choose(fork, value) {
             Ok(target) => (state, Some(target)),
             Err(message) => (StepState::Failed { reason: FailReason::InvalidOutput, message, at: cx.now }, None),
         },
@@ -64,7 +67,11 @@ pub(super) fn end_step(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq: Seq,
         step.reset();
         step.tries = tries;
     } else if matches!(step.state, StepState::Done { .. }) {
-        follow(fleet, cx, id, seq, pick);
+        if goes_back {
+            go_back(fleet, cx, id, seq);
+        } else {
+            follow(fleet, cx, id, seq, pick);
+        }
     }
     fleet.touch_run(id, cx);
     fleet.runs.get(id).and_then(|run| run.step(seq)).map_or("", |step| step.state.as_str())
@@ -82,17 +89,19 @@ fn choose(fork: &crate::contract::Dispatch, value: Option<Result<String, String>
         .ok_or_else(|| format!("dispatch from {}: {value:?} is none of {}", fork.from, fork.to.values().join(", ")))
 }
 
-/// What a DONE step brings about. A loop that goes back is decided before anything else: in that pass the step
-/// decides no fork and gives nothing back.
+/// The range of a loop begins its next pass: in the one that is over its last step gives nothing back.
+fn go_back(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq: Seq) {
+    let Some(run) = fleet.runs.get_mut(id) else { return };
+    let rewound = rewind::rewind(run, seq, cx.now);
+    let round = run.step(seq).map_or(0, |step| step.round);
+    cx.changes.steps.extend(rewound.steps.iter().map(|seq| (id.clone(), *seq)));
+    cx.changes.event(EventKind::RunRewound, Some(id), None, json!({"seq": seq, "round": round}));
+    fleet.release_held(id, rewound.given_back, Wake::PartialRelease, cx);
+}
+
+/// What a DONE step brings about, where no loop goes back.
 fn follow(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq: Seq, pick: Option<crate::StepName>) {
     let Some(run) = fleet.runs.get_mut(id) else { return };
-    if rewind::goes_back(run, seq) {
-        let rewound = rewind::rewind(run, seq, cx.now);
-        let round = run.step(seq).map_or(0, |step| step.round);
-        cx.changes.steps.extend(rewound.steps.iter().map(|seq| (id.clone(), *seq)));
-        cx.changes.event(EventKind::RunRewound, Some(id), None, json!({"seq": seq, "round": round}));
-        return fleet.release_held(id, rewound.given_back, Wake::PartialRelease, cx);
-    }
     let fork = run.spec(seq).and_then(|spec| spec.dispatch.as_ref()).map(|fork| fork.to.clone());
     if let (Some(targets), Some(pick)) = (fork, pick) {
         let changed = fork::decide(run, &targets, &pick, cx.now);

@@ -8,26 +8,25 @@ use std::{
 use super::fork;
 use crate::{
     NodeId, Seq, Timestamp,
-    contract::Until,
+    contract::{self, Until},
     domain::{Run, Step, StepState},
 };
 
-/// Whether the loop on this step, which is DONE, goes back.
-pub(super) fn goes_back(run: &Run, seq: Seq) -> bool {
-    let (Some(step), Some(repeat)) = (run.step(seq), run.spec(seq).and_then(|spec| spec.repeat.as_ref())) else {
-        return false;
-    };
-    has_passes_left(step, repeat.max) && !repeat.until.as_ref().is_some_and(|until| holds(until, step))
+/// Whether the loop on this step goes back, now that it is DONE with these outputs.
+pub(super) fn goes_back(spec: &contract::Step, step: &Step, done: &StepState, produced: &[String]) -> bool {
+    spec.repeat.as_ref().is_some_and(|repeat| {
+        has_passes_left(step, repeat.max) && !repeat.until.as_ref().is_some_and(|until| holds(until, done, produced))
+    })
 }
 
 fn has_passes_left(step: &Step, max: u32) -> bool {
     step.round.saturating_add(1) < max
 }
 
-fn holds(until: &Until, step: &Step) -> bool {
-    let StepState::Done { exit_code, .. } = step.state else { return false };
-    until.exit_code.is_none_or(|wanted| exit_code == Some(wanted))
-        && until.produced.iter().flatten().all(|file| step.produced.contains(file))
+fn holds(until: &Until, done: &StepState, produced: &[String]) -> bool {
+    let StepState::Done { exit_code, .. } = done else { return false };
+    until.exit_code.is_none_or(|wanted| *exit_code == Some(wanted))
+        && until.produced.iter().flatten().all(|file| produced.contains(file))
 }
 
 /// What a rewind has touched.

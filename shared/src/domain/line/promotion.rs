@@ -27,7 +27,8 @@ pub(in crate::domain) fn scan(fleet: &mut Fleet, cx: &mut Cx<'_>) {
         if !cx.joined.is_empty() || !cx.opened.is_empty() || turn_away(fleet, cx) {
             continue;
         }
-        if fleet.rev != before
+        // The reaper looks even where nothing has changed: an advert that has run out can be what shuts them in.
+        if (fleet.rev != before || cx.changes.reaped)
             && let Some((run, seq)) = deadlock::find(fleet, cx.now)
         {
             course::end_acquire(fleet, cx, &run, seq, FailReason::Deadlock);
@@ -99,7 +100,7 @@ fn fits(fleet: &Fleet, settings: &Settings, now: Timestamp, place: Place, queued
 }
 
 /// Above `lease.max_per_run`. For an acquire what its Run holds already counts, too.
-fn is_too_wide(fleet: &Fleet, settings: &Settings, place: Place, queued: &Queued) -> bool {
+pub(super) fn is_too_wide(fleet: &Fleet, settings: &Settings, place: Place, queued: &Queued) -> bool {
     let most = settings.max_per_run;
     // Without a limit, which is the default, nobody is counted.
     let held = || if place.acquire.is_some() { fleet.held_by(&queued.run) } else { 0 };

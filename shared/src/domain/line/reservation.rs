@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::Place;
+use super::{Place, promotion::is_too_wide};
 use crate::{
     NodeId, RunId, Timestamp,
     contract::Require,
@@ -37,7 +37,10 @@ pub(super) fn holds_back(fleet: &Fleet, place: Place, node: &NodeId) -> bool {
 /// made lendable, under the given wake point.
 pub(in crate::domain) fn review(fleet: &mut Fleet, cx: &mut Cx<'_>, wake: Wake) {
     let Some(reservation) = fleet.reservation.clone() else { return };
-    let queued = fleet.queue.get(Place::of_run(reservation.place)).filter(|it| it.run == reservation.run);
+    let place = Place::of_run(reservation.place);
+    let queued = fleet.queue.get(place).filter(|it| it.run == reservation.run);
+    // The limit may have been lowered since.
+    let queued = queued.filter(|it| !is_too_wide(fleet, cx.settings, place, it));
     let stands = reservation.nodes.iter().all(|id| fleet.node(id).is_some_and(|node| node.is_lendable(cx.now)));
     if queued.is_some() && stands {
         return;
@@ -60,6 +63,9 @@ pub(in crate::domain) fn establish(fleet: &mut Fleet, cx: &mut Cx<'_>) {
     // Runs of one shape stand or fall together, so the oldest of each speaks for all.
     let found = fleet.queue.heads(wide).into_iter().filter(|place| place.acquire.is_none()).find_map(|place| {
         let queued = fleet.queue.get(place).filter(|it| it.since <= since)?;
+        if is_too_wide(fleet, cx.settings, place, queued) {
+            return None;
+        }
         let nodes = draw(fleet, &queued.shape.requires, cx.now)?;
         // Roles may share one node; a Run that needs only one waits in line like everybody.
         (nodes.len() > 1).then(|| Reservation { run: queued.run.clone(), place: place.run, nodes })

@@ -4,7 +4,7 @@
 //! one for another, so places are searched for, in the order of use, with a bound on the work: at worst a Run waits
 //! for an easier moment.
 
-use super::{Assigned, Node, satisfies};
+use super::{Assigned, Lack, Node, satisfies};
 use crate::contract::Require;
 
 /// Nodes looked at before the search gives up.
@@ -18,16 +18,27 @@ struct Search<'r, 'a> {
     /// Roles with `apart`, as positions in `requires`.
     apart: Vec<usize>,
     taken: Vec<bool>,
+    /// For each node the roles that it would do for.
+    roles: Vec<Vec<usize>>,
+    /// For each role how many of its nodes are not taken.
+    left: Vec<usize>,
     /// Whose nodes they are, for each role with `apart`.
     places: Vec<Vec<usize>>,
     looks: u32,
 }
 
-pub(super) fn assign<'r>(requires: &'r [Require], nodes: &[&Node]) -> Result<Vec<Assigned>, &'r Require> {
+pub(super) fn assign<'r>(requires: &'r [Require], nodes: &[&Node]) -> Result<Vec<Assigned>, Lack<'r>> {
     let fits = |require: &Require| (0..nodes.len()).filter(|at| satisfies(&nodes[*at].capabilities, require)).collect();
+    let fitting: Vec<Vec<usize>> = requires.iter().map(fits).collect();
+    let mut roles = vec![Vec::new(); nodes.len()];
+    for (role, fitting) in fitting.iter().enumerate() {
+        fitting.iter().for_each(|node| roles[*node].push(role));
+    }
     let mut search = Search {
         nodes,
-        fitting: requires.iter().map(fits).collect(),
+        roles,
+        left: fitting.iter().map(Vec::len).collect(),
+        fitting,
         requires,
         apart: (0..requires.len()).filter(|role| requires[*role].apart).collect(),
         taken: vec![false; nodes.len()],
@@ -35,13 +46,13 @@ pub(super) fn assign<'r>(requires: &'r [Require], nodes: &[&Node]) -> Result<Vec
         looks: 0,
     };
     if let Some(short) = (0..requires.len()).find(|role| search.lacks(*role)) {
-        return Err(&requires[short]);
+        return Err(Lack { require: &requires[short], is_sure: true });
     }
     if search.place(0, 0) {
-        Ok(search.result())
-    } else {
-        Err(search.apart.first().map_or(&requires[0], |role| &requires[*role]))
+        return Ok(search.result());
     }
+    let require = search.apart.first().map_or(&requires[0], |role| &requires[*role]);
+    Err(Lack { require, is_sure: search.looks <= MOST_LOOKS })
 }
 
 impl Search<'_, '_> {
@@ -60,22 +71,29 @@ impl Search<'_, '_> {
             if self.taken[node] {
                 continue;
             }
-            self.taken[node] = true;
+            self.take(node, true);
             self.places[role].push(node);
             let open = (0..self.requires.len()).all(|other| !self.lacks(other));
             if open && self.place(at, next + 1) {
                 return true;
             }
             self.places[role].pop();
-            self.taken[node] = false;
+            self.take(node, false);
         }
         false
     }
 
+    fn take(&mut self, node: usize, taken: bool) {
+        self.taken[node] = taken;
+        for role in &self.roles[node] {
+            let left = &mut self.left[*role];
+            *left = if taken { *left - 1 } else { *left + 1 };
+        }
+    }
+
     /// Too few nodes are left for this role.
     fn lacks(&self, role: usize) -> bool {
-        let left = self.fitting[role].iter().filter(|node| !self.taken[**node]).count();
-        left + self.places[role].len() < self.requires[role].count as usize
+        self.left[role] + self.places[role].len() < self.requires[role].count as usize
     }
 
     fn result(&self) -> Vec<Assigned> {

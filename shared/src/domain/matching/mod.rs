@@ -68,7 +68,7 @@ pub fn match_roles<'a>(
         }
     }
     // Enough for each role, and yet not for all at once: roles that share no node.
-    if let Err(require) = assign(requires, live.clone()) {
+    if let Err(Lack { require, is_sure: true }) = assign(requires, live.clone()) {
         let reason = format!(
             "role {} wants {} with {} apart from the other roles; there are too few for all of them at once",
             require.role,
@@ -78,7 +78,7 @@ pub fn match_roles<'a>(
         return Err(Reject { code: NEVER, role: Some(require.role.clone()), reason });
     }
     let free = live.clone().filter(|node| !busy(node));
-    assign(requires, free.clone()).map_err(|require| {
+    assign(requires, free.clone()).map_err(|Lack { require, .. }| {
         let (live, free) = (count(require, live), count(require, free));
         let reason = format!(
             "role {} wants {} with {}: {live} live, {free} free; the others are leased or draining",
@@ -90,11 +90,20 @@ pub fn match_roles<'a>(
     })
 }
 
+/// Who got too few nodes.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::domain) struct Lack<'r> {
+    /// The first role that did.
+    pub(in crate::domain) require: &'r Require,
+    /// Not only because the search was given up.
+    pub(in crate::domain) is_sure: bool,
+}
+
 /// Gives each role its nodes from those that are free, or names the first role that lacks some.
 pub(in crate::domain) fn assign<'r, 'a>(
     requires: &'r [Require],
     free: impl Iterator<Item = &'a Node> + Clone,
-) -> Result<Vec<Assigned>, &'r Require> {
+) -> Result<Vec<Assigned>, Lack<'r>> {
     if requires.iter().any(|require| require.apart) {
         return apart::assign(requires, &free.collect::<Vec<_>>());
     }
@@ -109,7 +118,7 @@ pub(in crate::domain) fn assign<'r, 'a>(
                 .map(|node| Assigned { role: require.role.clone(), node: node.id.clone() }),
         );
         if assigned.len() - before < wanted {
-            return Err(require);
+            return Err(Lack { require, is_sure: true });
         }
     }
     Ok(assigned)
