@@ -344,6 +344,10 @@ fn init_writes_once_and_says_what_next() {
     let ran: Ran = enode(&words).output().unwrap().into();
     assert!(ran.code == 2 && ran.err.contains("is there already"), "{ran:?}");
     assert_eq!(std::fs::read_to_string(folder.join("shed.toml")).unwrap(), before);
+    let elsewhere = folder.join("none");
+    let dir = elsewhere.to_str().unwrap();
+    let ran: Ran = enode(&["init", "--mediator", "127.0.0.1:7471", "--dir", dir]).output().unwrap().into();
+    assert!(ran.code == 2 && ran.err.contains("is not http://HOST:PORT") && !elsewhere.exists(), "{ran:?}");
     let ran: Ran = enode(&["init", "--name", "a b"]).output().unwrap().into();
     assert_eq!(ran.code, 2, "{ran:?}");
 }

@@ -176,7 +176,7 @@ fn roles_are_checked() {
         ),
         (
             steps("- {id: a, uses: 'b[2]', run: [x], release: [k]}\n- {id: c, run: [x]}\n- {id: d, uses: q, run: [x]}"),
-            "3:17: steps[0].uses: role b has 2 node(s), b[0] to b[1]\n\
+            "3:17: steps[0].uses: role b has 2 nodes, b[0] to b[1]\n\
              3:45: steps[0].release[0]: there is no role k; known here: b, j\n\
              4:3: steps[1]: `uses` is missing; name the role whose node runs step c\n\
              5:17: steps[2].uses: there is no role q; known here: b, j",
@@ -397,7 +397,7 @@ fn an_acquired_role_is_there_only_from_then_on() {
                 "- {id: a, uses: k, run: [x]}\n- {id: g, acquire: {as: k, capability: board}}\n- {id: c, uses: 'k[1]', run: [x]}\n- {id: d, uses: k, run: [x], needs: [a]}\n- {id: h, acquire: {as: b, capability: x, count: 0}}",
             ),
             "3:17: steps[0].uses: role k is there only when step g has acquired it; let a need it\n\
-             5:17: steps[2].uses: role k has 1 node(s), k[0] to k[0]\n\
+             5:17: steps[2].uses: role k has one node: write k\n\
              6:17: steps[3].uses: role k is there only when step g has acquired it; let d need it\n\
              7:25: steps[4].acquire.as: role b is there twice; roles are told apart by their names\n\
              7:50: steps[4].acquire.count: must be 1 to 1000, but is 0",

@@ -7,7 +7,7 @@ use serde_json::json;
 use shared::NodeId;
 
 use super::{Exit, Failure, Outcome, args::InitArgs, out::Out};
-use crate::detect;
+use crate::{config::is_mediator_url, detect};
 
 pub(super) fn run(args: &InitArgs, out: &Out) -> Outcome {
     let name = match &args.name {
@@ -16,11 +16,14 @@ pub(super) fn run(args: &InitArgs, out: &Out) -> Outcome {
             .filter(|name| NodeId::new(name).is_ok())
             .ok_or_else(|| refused(anyhow!("the host's name cannot be the name of a node: give --name NAME")))?,
     };
-    if let Err(error) = NodeId::new(&name) {
-        return Err(refused(error.into()));
-    }
     if name.contains('/') {
         return Err(refused(anyhow!("the name must not have a slot: enode adds /0, /1, … itself when slots > 1")));
+    }
+    if NodeId::new(&name).is_err() {
+        return Err(refused(anyhow!("the name {name:?} must be made of 1 to 128 letters, digits, '.', '_' and '-'")));
+    }
+    if !is_mediator_url(&args.mediator) {
+        return Err(refused(anyhow!("--mediator {:?} is not http://HOST:PORT or https://HOST:PORT", args.mediator)));
     }
     std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot make {}", args.dir.display()))?;
     let path = args.dir.join(format!("{name}.toml"));
@@ -30,7 +33,7 @@ pub(super) fn run(args: &InitArgs, out: &Out) -> Outcome {
     out.data(&json!({"config": shown, "token_file": token, "name": name}), || format!("wrote {shown}"))?;
     out.note(format!(
         "next:\n  1. look through {shown}: what this machine offers stands under [[capability]]\n  \
-         2. on the mediator: mediator token create --role node --principal {name}\n     and put the token into {} \
+         2. on the mediator: mediator token create --role node --principal OWNER\n     (whoever owns this machine) and put the token into {} \
          (chmod 600)\n  3. enode run --config {shown}\nto take the machine back at any time: enode drain --config {shown}",
         token.display()
     ));

@@ -122,6 +122,13 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
     })
 }
 
+/// What [`Config::mediator`] may hold.
+pub(crate) fn is_mediator_url(url: &str) -> bool {
+    url.parse::<http::Uri>().is_ok_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some() && uri.path() == "/"
+    })
+}
+
 impl Loader {
     /// The value of a key, if any layer has it; a fault if it is not what it must be.
     fn take<T>(&mut self, key: &'static str, parse: fn(&Value) -> fields::Parsed<T>) -> Option<T> {
@@ -206,11 +213,7 @@ impl Loader {
             self.fault("mediator", "must be a URL, or a list of them");
         }
         for url in &urls {
-            let parsed = url.parse::<http::Uri>().ok();
-            let fits = parsed.is_some_and(|uri| {
-                matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some() && uri.path() == "/"
-            });
-            if !fits {
+            if !is_mediator_url(url) {
                 self.fault("mediator", &format!("{url:?} is not http://HOST:PORT or https://HOST:PORT"));
             }
         }

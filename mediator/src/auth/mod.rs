@@ -86,10 +86,10 @@ impl Identity {
         }
         let able: Vec<&str> = Role::ALL.into_iter().filter(|role| role.may(call)).map(Role::as_str).collect();
         Err(Error::WrongRole(format!(
-            "a token of role {} may not call {}; use one of role {}",
+            "a token or certificate of role {} may not call {}; use one of role {}",
             self.role,
             call.as_str(),
-            able.join(" or ")
+            either(&able)
         )))
     }
 
@@ -117,10 +117,19 @@ impl Identity {
             Ok(())
         } else {
             Err(Error::WrongRole(
-                "a token of role submitter may cancel the runs of its own principal only; use one of role admin"
+                "a token or certificate of role submitter may cancel the runs of its own principal only; use one of role admin"
                     .to_owned(),
             ))
         }
+    }
+}
+
+/// "a, b or c"
+fn either(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
 }
 

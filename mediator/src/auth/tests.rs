@@ -73,7 +73,10 @@ fn every_method_of_the_protocol_is_a_call_and_nothing_else_is_open() {
 fn a_refused_role_is_told_which_one_could() {
     let observer = Identity { principal: id("eve"), role: Role::Observer, node: None };
     let error = observer.may(Call::Submit).unwrap_err();
-    assert_eq!(error.to_string(), "a token of role observer may not call Submit; use one of role submitter or admin");
+    assert_eq!(
+        error.to_string(),
+        "a token or certificate of role observer may not call Submit; use one of role submitter or admin"
+    );
     assert_eq!(error.kind(), crate::error::Kind::WrongRole);
 }
 

@@ -34,9 +34,9 @@ pub(crate) async fn backup(io: &mut Io, format: Format, to: &Path, settings: Set
         Format::Json => io.json(&shown)?,
         Format::Jsonl => io.json_line(&shown)?,
         Format::Table => io.line(format_args!(
-            "{}{} files of Runs, {}",
+            "{}{} of Runs, {}",
             if shown.database { "the database, " } else { "" },
-            shown.files,
+            count(shown.files, "file"),
             ByteSize(shown.bytes)
         ))?,
     }
@@ -44,6 +44,12 @@ pub(crate) async fn backup(io: &mut Io, format: Format, to: &Path, settings: Set
         io.note("The database is not in it: dump it with pg_dump, before this.");
     }
     Ok(Exit::Ok)
+}
+
+/// "1 lease", "2 leases"
+fn count(number: u64, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{s}")
 }
 
 #[derive(Serialize)]
@@ -67,8 +73,9 @@ pub(crate) async fn recover(io: &mut Io, format: Format, settings: Settings<fals
         Format::Json => io.json(&shown)?,
         Format::Jsonl => io.json_line(&shown)?,
         Format::Table => io.line(format_args!(
-            "{} leases ended; files of {} Runs that the database does not know put apart",
-            shown.leases, shown.apart
+            "{} ended; files of {} that the database does not know put apart",
+            count(shown.leases, "lease"),
+            count(shown.apart, "Run")
         ))?,
     }
     Ok(Exit::Ok)

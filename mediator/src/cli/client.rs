@@ -112,6 +112,10 @@ impl Client {
         match (&global.ca, tls) {
             (Some(file), true) => {
                 let pem = fs::read(file).map_err(|e| Failure::io(format_args!("--ca {}", file.display()), &e))?;
+                if !String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE-----") {
+                    return Err(Failure::refused(format!("--ca {}: no certificate in this file", file.display()))
+                        .advise("Give the ca.crt that `mediator pki init` wrote."));
+                }
                 let mut trust = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
                 let mut of = format!("--ca {}", file.display());
                 if let (Some(cert), Some(key)) = (&global.client_cert, &global.client_key) {

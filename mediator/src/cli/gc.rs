@@ -62,6 +62,11 @@ pub(crate) async fn gc(
             io.line(table)?;
         }
     }
-    io.note(if dry_run { "Nothing was removed (--dry-run)." } else { "Removed." });
+    let nothing = shown.runs == 0 && shown.events == 0 && shown.record_files == 0 && shown.stray_files == 0;
+    io.note(match (dry_run, nothing) {
+        (true, _) => "Nothing was removed (--dry-run).",
+        (false, true) => "There was nothing to remove.",
+        (false, false) => "Removed.",
+    });
     Ok(Exit::Ok)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proto::v1::{Event, RunDetail, StepView, WatchFleetRequest};
+use proto::v1::{Event, RunDetail, RunView, StepView, WatchFleetRequest};
 use shared::{Duration, RunId, Timestamp};
 use tokio::time::{Instant, sleep};
 
@@ -49,10 +49,9 @@ impl Watcher for Changes {
     fn change(&mut self, io: &mut Io, detail: &RunDetail, why: Option<&str>) -> Outcome<()> {
         self.progress.done(io);
         let run = follow::view(detail)?;
-        let at = Timestamp::from_millis(detail.observed_at);
         let mut lines = Vec::new();
         // A new state comes before the steps it opens, but a Run ends after its steps.
-        let state = format!("{at} {}", words::sentence(run));
+        let state = format!("{} {}", Timestamp::from_millis(of_run(detail, run)), words::sentence(run));
         let ended = follow::has_ended(run);
         let turned = self.state != run.state;
         if turned && !ended {
@@ -63,7 +62,8 @@ impl Watcher for Changes {
             let before = self.steps.insert(step.seq, now.clone());
             let quiet = step.state == "PENDING" && before.is_none();
             if before.as_ref() != Some(&now) && !quiet {
-                lines.push(format!("{at} {}", step_line(step)));
+                let at = step.ended_at.or(step.started_at).unwrap_or(detail.observed_at);
+                lines.push(format!("{} {}", Timestamp::from_millis(at), step_line(step)));
             }
         }
         if turned && ended {
@@ -85,6 +85,19 @@ impl Watcher for Changes {
     fn lost(&mut self, io: &mut Io, cause: &str) {
         self.progress.lost(io, cause);
     }
+}
+
+/// When the Run came into its state, as far as its own times say; else when it was seen in it.
+fn of_run(detail: &RunDetail, run: &RunView) -> i64 {
+    let first = || detail.steps.iter().filter_map(|step| step.started_at).min();
+    let entered = match run.state.as_str() {
+        _ if run.ended_at.is_some() => run.ended_at,
+        // Back in line for the second time: when is not known.
+        "QUEUED" if detail.starts == 0 => Some(run.created_at),
+        "RUNNING" if detail.starts == 0 => first(),
+        _ => None,
+    };
+    entered.unwrap_or(detail.observed_at)
 }
 
 /// "step test CLAIMED on yard/0", "step test DONE exit 0".

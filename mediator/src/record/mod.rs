@@ -37,11 +37,7 @@ pub use error::RecordError;
 pub use gate::LogWatch;
 pub use layout::Home;
 pub use removal::{Freed, Removal};
-<<<<<<< HEAD
-pub use seal::{Answer, Artifact, SealInput, Sealed};
-=======
-pub use seal::{Artifact, SealInput, Sealed, Turn};
->>>>>>> main
+pub use seal::{Answer, Artifact, SealInput, Sealed, Turn};
 pub use tar::RecordTar;
 
 /// Bytes that must find room for the directory to count as one that can be written.

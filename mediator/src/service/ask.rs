@@ -5,11 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use shared::{
     Principal, RunId, StepName, Timestamp,
-<<<<<<< HEAD
-    domain::{AnswerAsk, FailReason, Run, Step, StepState},
-=======
-    domain::{AnswerAsk, Refusal, Run},
->>>>>>> main
+    domain::{AnswerAsk, FailReason, Refusal, Run, Step, StepState},
 };
 
 use super::Services;
@@ -65,7 +61,7 @@ impl Services {
         let ask = self.open_ask(&run, step.as_ref(), attempt).await?;
         // The domain decides; but nobody whom it will refuse leaves bytes in the Run's folder.
         if !may_answer(&ask, &by) {
-            return Err(Refusal::NotAnAnswerer.into());
+            return Err(Refusal::not_an_answerer(&by, &ask.answerers).into());
         }
         if let Some(form) = ask.question.get("form") {
             let fault = schema::mismatch(form, &value).map_err(|why| Error::invalid("answer", why))?;
@@ -105,7 +101,6 @@ impl Services {
     }
 }
 
-<<<<<<< HEAD
 /// Why there is nothing to answer: another step, too late, too early, or somebody was quicker.
 fn none_open(
     run: &Run,
@@ -153,8 +148,8 @@ fn stands(step: &Step, attempt: Option<u32>, answers: &[AnswerRow], now: Timesta
         | StepState::Failed { .. }
         | StepState::Skipped { .. } => format!("step {id} is {}", step.state.as_str()),
     }
-=======
+}
+
 fn may_answer(ask: &OpenAsk, principal: &Principal) -> bool {
     ask.answerers.is_empty() || ask.answerers.contains(principal)
->>>>>>> main
 }

@@ -13,13 +13,8 @@ use super::Services;
 use crate::{
     error::Error,
     fail,
-<<<<<<< HEAD
-    record::{Answer, Artifact, RecordError, SealInput},
+    record::{Answer, Artifact, RecordError, SealInput, Turn},
     store::{AnswerRow, ArtifactRow, WholeRun},
-=======
-    record::{Artifact, RecordError, SealInput, Turn},
-    store::{ArtifactRow, WholeRun},
->>>>>>> main
 };
 
 /// Records sealed together.

@@ -125,6 +125,15 @@ pub enum Refusal {
     NotFound(String),
 }
 
+impl Refusal {
+    /// Names who may instead.
+    #[must_use]
+    pub fn not_an_answerer<'a>(by: &Principal, answerers: impl IntoIterator<Item = &'a Principal>) -> Self {
+        let names: Vec<&str> = answerers.into_iter().map(Principal::as_str).collect();
+        Self::NotAnAnswerer { by: by.clone(), answerers: names.join(", ") }
+    }
+}
+
 /// One event of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetEvent {

@@ -72,8 +72,10 @@ fn check_uses(contract: &Contract, counts: &HashMap<&RoleName, u32>, problems: &
                 None => problems.add(&path, unknown_role(&uses.role, contract)),
                 Some(count) if uses.index >= *count => {
                     let role = &uses.role;
-                    let message =
-                        format!("role {role} has {count} node(s), {role}[0] to {role}[{}]", count.max(&1) - 1);
+                    let message = match count {
+                        0 | 1 => format!("role {role} has one node: write {role}"),
+                        _ => format!("role {role} has {count} nodes, {role}[0] to {role}[{}]", count - 1),
+                    };
                     problems.add(&path, message);
                 }
                 Some(_) => {}
