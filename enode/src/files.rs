@@ -6,7 +6,7 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// A regular file as it was read.
@@ -38,9 +38,12 @@ pub enum ReadError {
         /// The limit in bytes.
         limit: u64,
     },
-    /// Symbolic links that lead nowhere.
+    /// Symbolic links that lead to each other.
     #[error("is a loop of symbolic links: put a text file in its place")]
     Loop,
+    /// A symbolic link to what is not there. Not the same as no file: whoever made it meant one.
+    #[error("is a symbolic link that leads nowhere ({}): make its target readable, or put a text file in its place", .0.display())]
+    Dangling(PathBuf),
     /// Not ours to read.
     #[error("may not be read by this user: give it to the user that runs enode, mode 0600")]
     Denied,
@@ -62,7 +65,9 @@ impl From<io::Error> for ReadError {
 /// Times a file is read again when it changes under the reading.
 const TRIES: usize = 3;
 
-/// Reads a regular file of at most `limit` bytes. `None`: there is no such file.
+/// Reads a regular file of at most `limit` bytes. `None`: there is no such entry in its folder, or no such folder.
+///
+/// A link that leads nowhere is an entry: its target may lie in a folder that is not mounted just now.
 ///
 /// A pipe or device is recognised before it is opened, and opened without blocking should it appear in
 /// between, so that this never waits for a writer.
@@ -70,21 +75,32 @@ const TRIES: usize = 3;
 /// # Errors
 /// [`ReadError`] says what stands in the file's place.
 pub fn read_regular(path: &Path, limit: u64) -> Result<Option<Regular>, ReadError> {
-    let mut last = None;
+    let (mut last, mut link) = (None, None);
     for _ in 0..TRIES {
         match read_once(path, limit) {
             Ok(file) if file.steady => return Ok(Some(file)),
             Ok(file) => last = Some(file),
-            // `NotADirectory`: a part of the path is a file, so there is nothing at its end.
-            Err(ReadError::Io(error))
-                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
-            {
-                return Ok(None);
-            }
+            Err(ReadError::Io(error)) if nothing_there(&error) => match std::fs::symlink_metadata(path) {
+                // Seen again, in case that it came in between.
+                Ok(meta) if meta.is_symlink() => link = std::fs::read_link(path).ok(),
+                Ok(_) => {}
+                Err(error) if nothing_there(&error) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            },
             Err(other) => return Err(other),
         }
     }
-    Ok(last)
+    match (last, link) {
+        (Some(file), _) => Ok(Some(file)),
+        (None, Some(target)) => Err(ReadError::Dangling(target)),
+        // It comes and goes: it is being replaced.
+        (None, None) => Ok(Some(Regular { bytes: Vec::new(), mode: 0, uid: 0, gid: 0, steady: false })),
+    }
+}
+
+/// `NotADirectory`: a part of the path is a file, so there is nothing at its end.
+fn nothing_there(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 fn read_once(path: &Path, limit: u64) -> Result<Regular, ReadError> {
@@ -167,13 +183,22 @@ mod tests {
         std::os::unix::fs::symlink("/dev/zero", at("zero")).unwrap();
         std::os::unix::fs::symlink("loop", at("loop")).unwrap();
         File::create(at("huge")).unwrap().set_len(1 << 30).unwrap();
+        std::os::unix::fs::symlink("nowhere", at("dangling")).unwrap();
+        std::os::unix::fs::symlink("huge/below", at("below-a-file")).unwrap();
+        std::os::unix::fs::symlink("dangling", at("twice")).unwrap();
+        for name in ["dangling", "below-a-file", "twice"] {
+            let said = read_regular(&at(name), 1024).unwrap_err().to_string();
+            assert!(said.contains("leads nowhere"), "{name}: {said}");
+        }
         for (name, want) in
             [("folder", "a folder"), ("pipe", "a pipe"), ("zero", "a device"), ("loop", "loop"), ("huge", "1073741824")]
         {
             let said = read_regular(&at(name), 1024).unwrap_err().to_string();
             assert!(said.contains(want), "{name}: {said}");
         }
-        assert!(read_regular(&at("none"), 1024).unwrap().is_none());
+        for none in ["none", "no/folder", "huge/below"] {
+            assert!(read_regular(&at(none), 1024).unwrap().is_none(), "{none}");
+        }
     }
 
     #[test]

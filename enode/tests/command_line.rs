@@ -179,6 +179,13 @@ fn drain_and_undrain_write_the_file_and_say_what_follows() {
     assert_eq!(yard.policy(), "# mine\npanel_token = \"hunter2\"\nreason = \"night shift\"\ndrain = \"at-boundary\"\n");
     assert!(ran.err.contains("no agent runs here now; the next one starts with this drain"), "{ran:?}");
     assert!(!format!("{ran:?}").contains("hunter2"));
+    // Without a mode nothing is weakened, and it says so; with one the owner means it.
+    let ran = yard.run(&["drain"]);
+    assert!(yard.policy().contains("drain = \"at-boundary\"\n"), "{ran:?}");
+    assert!(ran.err.contains("says at-boundary, which stays") && ran.out.contains("at-boundary"), "{ran:?}");
+    let ran = yard.run(&["drain", "--mode", "graceful"]);
+    assert!(ran.code == 0 && yard.policy().contains("drain = \"graceful\"\n"), "{ran:?}");
+    yard.run(&["drain", "--mode", "at-boundary"]);
     let ran = yard.run(&["undrain", "--output", "json"]);
     let said: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((ran.code, &said["before"], &said["drain"]), (0, &"at-boundary".into(), &"".into()));

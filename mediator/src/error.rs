@@ -173,7 +173,7 @@ impl Error {
                 Refusal::Stale(_) => Kind::Stale,
                 Refusal::RunExists(_) => Kind::RunExists,
                 Refusal::NotAsked(_) => Kind::NotAsked,
-                Refusal::NotAnAnswerer => Kind::WrongRole,
+                Refusal::NotAnAnswerer { .. } => Kind::WrongRole,
                 Refusal::BadAnswer(_) => Kind::Invalid,
                 Refusal::NotFound(_) => Kind::NotFound,
             },

@@ -56,13 +56,14 @@ on_both_engines! {
 
         // What does not do is refused, says why, and the question stays open.
         for (token, args, says) in [
-            (&bob, &["go=yes"][..], "you are not among them"),
+            (&bob, &["go=yes"][..], "you are bob, and the contract lets only ann answer"),
             (&ann, &["go=perhaps"], "/go: \"perhaps\" is not one of"),
             (&ann, &["note=x"], "\"go\" is a required property"),
             (&ann, &["go=yes", "extra=1"], "extra"),
             (&ann, &["--json", "{"], "is not JSON"),
-            (&ann, &["go=yes", "--step", "make"], "make"),
-            (&ann, &["go=yes", "--attempt", "7"], "open question"),
+            (&ann, &["go=yes", "--step", "make"], "its step make does not ask; ok can"),
+            (&ann, &["go=yes", "--step", "mak"], "it has no step mak; it asks at ok"),
+            (&ann, &["go=yes", "--attempt", "7"], "step ok has no attempt 7 open, its present one is 1"),
         ] {
             let ran = cli_as(&mediator, token, &[&["answer", "asks"], args].concat());
             assert_eq!(ran.code, 2, "{args:?}: {ran:?}");
@@ -79,12 +80,22 @@ on_both_engines! {
         assert_eq!(step_of(&page, "ok")["produced"], serde_json::json!(["answer.json"]));
         assert_eq!(open(&mediator).len(), 0);
         let late = cli_as(&mediator, &ann, &["answer", "asks", "go=no"]);
-        assert!(late.code == 2 && late.stderr.contains("asks"), "{late:?}");
+        assert!(late.code == 2 && late.stderr.contains(" ago by ann"), "{late:?}");
+        let none = cli_as(&mediator, &ann, &["answer", "nothing", "go=no"]);
+        assert!(none.code == 2 && none.stderr.contains("run nothing"), "{none:?}");
         // The Record holds the answer.
         wait_until("the record is sealed", || mediator.show("asks")["sealed_at"].is_string());
         let out = mediator.home.path().join("asks.tar");
         mediator.cli(&["record", "asks", "--out", out.to_str().unwrap()]).ok();
-        assert!(String::from_utf8_lossy(&std::fs::read(out).unwrap()).contains("well done"));
+        let record = String::from_utf8_lossy(&std::fs::read(out).unwrap()).into_owned();
+        assert!(record.contains("well done"));
+        // It says who answered, when, and which file that is.
+        let answers = record.split("\"answers\":").nth(1).and_then(|it| it.split(']').next()).unwrap();
+        for word in ["\"answered_by\": \"ann\"", "\"answered_at\"", "\"answer.json\""] {
+            assert!(answers.contains(word), "{word}: {answers}");
+        }
+        assert_eq!(step_of(&mediator.show("asks"), "ok")["answered_by"], "ann");
+        assert!(mediator.cli(&["show", "asks"]).ok().stdout.contains("step ok: answered by ann at "));
     }
 
     fn a_no_goes_the_other_way(engine: Engine) {

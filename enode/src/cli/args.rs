@@ -117,7 +117,7 @@ pub(super) struct InitArgs {
 pub(super) enum Mode {
     /// Nothing new is granted; Runs that hold this machine go on to their end
     Graceful,
-    /// Also no further step: a Run is closed when its running step ends
+    /// Also no further step: a Run that still needs this machine is closed when its running step ends
     AtBoundary,
 }
 
@@ -132,9 +132,9 @@ impl From<Mode> for Drain {
 
 #[derive(Debug, Args)]
 pub(super) struct DrainArgs {
-    /// How
-    #[arg(long, value_enum, default_value = "graceful")]
-    pub(super) mode: Mode,
+    /// How [default: graceful, or the stronger word that the policy file has]
+    #[arg(long, value_enum)]
+    pub(super) mode: Option<Mode>,
     /// Why, for everybody who looks at the fleet; without it the reason in the file stays
     #[arg(long, value_name = "TEXT")]
     pub(super) reason: Option<String>,

@@ -1,4 +1,6 @@
 //! What stands in a policy file. Pure, but for [`look`], which reads it.
+//!
+//! Only what is certainly not there is missing; all else that cannot be read is broken.
 
 use std::path::Path;
 
@@ -34,7 +36,7 @@ pub struct Written {
 /// What was found where the file should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    /// No file.
+    /// No such entry in a folder that is there.
     Missing,
     /// A file that could be understood.
     Written(Written),
@@ -48,7 +50,7 @@ pub enum Seen {
 #[must_use]
 pub fn look(path: &Path) -> Seen {
     let file = match files::read_regular(path, LIMIT) {
-        Ok(None) => return Seen::Missing,
+        Ok(None) => return missing(path),
         Ok(Some(file)) if !file.steady => return Seen::Unsteady,
         Ok(Some(file)) => file,
         Err(why) => return Seen::Broken(format!("{} {why}", path.display())),
@@ -70,6 +72,24 @@ pub fn look(path: &Path) -> Seen {
             Seen::Written(written)
         }
         Err(why) => Seen::Broken(why),
+    }
+}
+
+/// Only a folder that is there can tell that the file is not: one that is gone or not mounted tells nothing.
+fn missing(path: &Path) -> Seen {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match std::fs::metadata(folder) {
+        Ok(meta) if meta.is_dir() => Seen::Missing,
+        Ok(_) => Seen::Broken(format!(
+            "{} cannot be read: {} is not a folder; put the folder back",
+            path.display(),
+            folder.display()
+        )),
+        Err(error) => Seen::Broken(format!(
+            "{} cannot be read: its folder {} is not there ({error}); make or mount it",
+            path.display(),
+            folder.display()
+        )),
     }
 }
 

@@ -135,7 +135,17 @@ fn the_secret_shows_nowhere() {
 #[test]
 fn what_is_not_a_file_is_broken_and_never_waited_for() {
     type Make = fn(&Path);
-    let cases: [(&str, Make, &str); 7] = [
+    let cases: [(&str, Make, &str); 10] = [
+        ("dangling", |path| symlink("nowhere", path).unwrap(), "leads nowhere (nowhere)"),
+        ("not mounted", |path| symlink("mnt/yard.policy.toml", path).unwrap(), "leads nowhere (mnt/"),
+        (
+            "below a file",
+            |path| {
+                fs::write(path.with_file_name("file"), "").unwrap();
+                symlink("file/yard.policy.toml", path).unwrap();
+            },
+            "leads nowhere (file/",
+        ),
         ("folder", |path| fs::create_dir(path).unwrap(), "is a folder"),
         ("pipe", |path| rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap(), "is a pipe"),
         ("/dev/zero", |path| symlink("/dev/zero", path).unwrap(), "is a device"),
@@ -150,6 +160,34 @@ fn what_is_not_a_file_is_broken_and_never_waited_for() {
         let policy = PolicyFile::start(&yard.config).unwrap().read();
         assert_eq!(policy.drain, Drain::Graceful, "{name}");
         assert!(policy.error.contains(want) && policy.error.contains("yard.policy.toml"), "{name}: {}", policy.error);
+    }
+}
+
+/// Only a folder that can be looked into says that the file is gone.
+#[test]
+fn a_folder_that_is_gone_or_not_mounted_releases_nothing() {
+    type Lose = fn(&Path);
+    let cases: [(&str, Lose); 3] = [
+        ("gone", |folder| fs::rename(folder, folder.with_file_name("elsewhere")).unwrap()),
+        ("a file", |folder| {
+            fs::rename(folder, folder.with_file_name("elsewhere")).unwrap();
+            fs::write(folder, "").unwrap();
+        }),
+        ("a link to nowhere", |folder| {
+            fs::rename(folder, folder.with_file_name("elsewhere")).unwrap();
+            symlink("not-mounted", folder).unwrap();
+        }),
+    ];
+    for (name, lose) in cases {
+        let mut yard = yard();
+        fs::create_dir(yard.aside("folder")).unwrap();
+        yard.config.policy_file = yard.aside("folder").join("yard.policy.toml");
+        yard.write("drain = \"\"\n");
+        assert_eq!(look(yard.file()), Seen::Written(parse("p", b"drain = \"\"\n").unwrap()));
+        lose(&yard.aside("folder"));
+        let policy = PolicyFile::start(&yard.config).unwrap().read();
+        assert_eq!(policy.drain, Drain::Graceful, "{name}");
+        assert!(policy.error.contains("cannot be read"), "{name}: {}", policy.error);
     }
 }
 
@@ -341,7 +379,8 @@ async fn a_folder_made_later_and_a_link_elsewhere_are_followed_by_looking() {
     let mut yard = yard();
     yard.config.policy_file = yard.aside("later/yard.policy.toml");
     let policy = PolicyFile::start(&yard.config).unwrap();
-    assert_eq!(policy.read(), Policy::default());
+    let before = policy.read();
+    assert!(before.drain == Drain::Graceful && before.error.contains("make or mount it"), "{before:?}");
     fs::create_dir(yard.aside("later")).unwrap();
     fs::write(yard.aside("real.toml"), "drain = \"\"").unwrap();
     symlink(yard.aside("real.toml"), yard.file()).unwrap();

@@ -69,6 +69,7 @@ fn about(role: &RoleExplanation) -> Vec<String> {
         text = vec![format!("Role {} wants {}. No live node satisfies it.", clean(&role.r#as), nodes(role.wanted))];
     }
     text.extend(role.lacking.iter().map(|lack| format!("  - {}", clean(lack))));
+    text.extend(role.held.iter().map(|held| format!("  - {}", clean(held))));
     let held = role.holders.iter();
     text.extend(held.map(|holder| format!("  - {} is held by Run {}", clean(&holder.node), clean(&holder.run_id))));
     text
@@ -86,7 +87,9 @@ fn wake_up(name: &str) -> &str {
         "LeaseExpired" => "the lease of a silent node expires (LeaseExpired)",
         "NodeRestarted" => "a node restarts (NodeRestarted)",
         "PartialRelease" => "a running Run gives a node back (PartialRelease)",
-        "AdvertOpened" => "a node opens: its drain is lifted, or it comes (back) with what is wanted (AdvertOpened)",
+        "AdvertOpened" => {
+            "a node opens: its drain is lifted, or a further one comes (back) with what is wanted (AdvertOpened)"
+        }
         other => other,
     }
 }

@@ -44,6 +44,10 @@ fn page(io: &mut Io, detail: &RunDetail) -> Outcome<()> {
         io.line(format_args!("\nstep {}: {}", clean(&step.id), super::output::clean_lines(text)))?;
     }
     for step in &detail.steps {
+        if let Some(by) = &step.answered_by {
+            let when = step.ended_at.map(|at| format!(" at {}", Timestamp::from_millis(at))).unwrap_or_default();
+            io.line(format_args!("\nstep {}: answered by {}{when}", clean(&step.id), clean(by)))?;
+        }
         if let Some(what) = &step.waits_for {
             io.line(waits(run, step, what, detail.observed_at))?;
         }

@@ -41,6 +41,8 @@ struct Count {
     last_day: bool,
 }
 
+/// Every node counts once, so that `live = lendable + leased + draining + stopping`; a node that is leased and held back
+/// counts as leased.
 #[derive(Debug, Default, Serialize, PartialEq, Eq)]
 struct Nodes {
     live: usize,
@@ -103,12 +105,18 @@ fn tally(now: i64, nodes: &[NodeView]) -> Nodes {
     for node in nodes {
         let live = node.expires_at > now;
         tally.live += usize::from(live);
-        tally.expired += usize::from(!live);
-        tally.leased += usize::from(node.lease.is_some());
-        tally.draining += usize::from(node.draining.is_some());
-        tally.stopping += usize::from(node.stopping);
         tally.policy_errors += usize::from(node.policy_error.is_some());
-        tally.lendable += usize::from(super::observe::node_state(now, node) == "lendable");
+        *if !live {
+            &mut tally.expired
+        } else if node.lease.is_some() {
+            &mut tally.leased
+        } else if node.draining.is_some() {
+            &mut tally.draining
+        } else if node.stopping {
+            &mut tally.stopping
+        } else {
+            &mut tally.lendable
+        } += 1;
     }
     tally
 }

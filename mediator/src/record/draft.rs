@@ -13,7 +13,7 @@ use serde::Serialize;
 use shared::{Seq, domain::Run};
 
 use super::{
-    Artifact, Digest, LogFile, RecordError,
+    Answer, Artifact, Digest, LogFile, RecordError,
     layout::{self, BLOBS, LOGS, Layout, MANIFEST, STEPS},
     manifest::{FileEntry, ManifestView, StepView},
     sync::sync_dir,
@@ -163,12 +163,12 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    pub(super) fn write_steps(&mut self, artifacts: &[Artifact]) -> Result<(), RecordError> {
+    pub(super) fn write_steps(&mut self, artifacts: &[Artifact], answers: &[Answer]) -> Result<(), RecordError> {
         let run = self.run;
         let dir = self.dir.join(STEPS);
         fs::create_dir(&dir).map_err(RecordError::io("create", &dir))?;
         for step in &run.steps {
-            let view = StepView::new(run, step, artifacts, |seq, attempt| self.cut.contains(&(seq, attempt)));
+            let view = StepView::new(run, step, artifacts, answers, |seq, attempt| self.cut.contains(&(seq, attempt)));
             let path = format!("{STEPS}/{}", layout::step_file(step.seq, &step.name));
             let (sha256, size) = self.write(&path, &view)?;
             self.files.push(FileEntry { path, sha256, size });

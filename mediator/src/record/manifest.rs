@@ -1,6 +1,6 @@
 //! What the mediator writes down about a Run: `manifest.json` and one file per step.
 //!
-//! Nothing here may hold a nonce or a principal, except who cancelled (I8): every field is named one by one,
+//! Nothing here may hold a nonce or a principal, except who cancelled and who answered a question (I8): every field is named one by one,
 //! nothing is taken over wholesale but the contract.
 
 use std::{collections::BTreeMap, fs, path::Path};
@@ -12,7 +12,7 @@ use shared::{
     domain::{Assigned, Attempt, Cause, Reject, Run, Step, StepState, Verdict},
 };
 
-use super::{Artifact, Digest, RecordError, layout::MANIFEST};
+use super::{Answer, Artifact, Digest, RecordError, layout::MANIFEST};
 
 /// Rises when a reader of an older format could misread a Record.
 pub(super) const FORMAT: u32 = 1;
@@ -160,6 +160,17 @@ pub(super) struct StepView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     ended_at: Option<Timestamp>,
     attempts: Vec<AttemptView<'a>>,
+    /// What people said, in the order in which they were asked. A question is no attempt: nothing is executed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    answers: Vec<AnswerView<'a>>,
+}
+
+#[derive(Serialize)]
+struct AnswerView<'a> {
+    attempt: u32,
+    answered_by: &'a str,
+    answered_at: Timestamp,
+    artifacts: BTreeMap<&'a str, &'a Digest>,
 }
 
 #[derive(Serialize)]
@@ -180,7 +191,13 @@ struct AttemptView<'a> {
 }
 
 impl<'a> StepView<'a> {
-    pub(super) fn new(run: &'a Run, step: &'a Step, artifacts: &'a [Artifact], cut: impl Fn(Seq, u32) -> bool) -> Self {
+    pub(super) fn new(
+        run: &'a Run,
+        step: &'a Step,
+        artifacts: &'a [Artifact],
+        answers: &'a [Answer],
+        cut: impl Fn(Seq, u32) -> bool,
+    ) -> Self {
         let (mut exit_code, mut reason, mut message) = (None, None, None);
         match &step.state {
             StepState::Done { exit_code: code, .. } => exit_code = *code,
@@ -193,6 +210,19 @@ impl<'a> StepView<'a> {
             | StepState::Asked { .. }
             | StepState::Skipped { .. } => {}
         }
+        let files = |attempt| {
+            artifacts
+                .iter()
+                .filter(move |artifact| (artifact.seq, artifact.attempt) == (step.seq, attempt))
+                .map(|artifact| (artifact.name.as_str(), &artifact.sha256))
+                .collect()
+        };
+        let answer = |it: &'a Answer| AnswerView {
+            attempt: it.attempt,
+            answered_by: &it.by,
+            answered_at: it.at,
+            artifacts: files(it.attempt),
+        };
         let attempt = |it: &'a Attempt| AttemptView {
             attempt: it.number,
             node: &it.node,
@@ -200,11 +230,7 @@ impl<'a> StepView<'a> {
             ended_at: step.ended_at().filter(|_| it.number == step.attempt),
             answer: it.answer.as_ref().map(|answer| answer.state.as_str()),
             log_truncated: cut(step.seq, it.number),
-            artifacts: artifacts
-                .iter()
-                .filter(|artifact| (artifact.seq, artifact.attempt) == (step.seq, it.number))
-                .map(|artifact| (artifact.name.as_str(), &artifact.sha256))
-                .collect(),
+            artifacts: files(it.number),
         };
         Self {
             seq: step.seq,
@@ -222,6 +248,7 @@ impl<'a> StepView<'a> {
             started_at: step.started_at,
             ended_at: step.ended_at(),
             attempts: step.attempts.iter().map(attempt).collect(),
+            answers: answers.iter().filter(|it| it.seq == step.seq).map(answer).collect(),
         }
     }
 }

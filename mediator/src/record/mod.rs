@@ -37,7 +37,7 @@ pub use error::RecordError;
 pub use gate::LogWatch;
 pub use layout::Home;
 pub use removal::{Freed, Removal};
-pub use seal::{Artifact, SealInput, Sealed, Turn};
+pub use seal::{Answer, Artifact, SealInput, Sealed, Turn};
 pub use tar::RecordTar;
 
 /// Bytes that must find room for the directory to count as one that can be written.

@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, fs::File, sync::Arc};
 
-use shared::{RunId, Seq, domain::Run};
+use shared::{RunId, Seq, Timestamp, domain::Run};
 
 use super::{
     Digest, Inner, RecordError, RecordStore,
@@ -40,8 +40,23 @@ pub struct SealInput {
     pub run: Run,
     /// Every file that its attempts left.
     pub artifacts: Vec<Artifact>,
+    /// Who answered its questions.
+    pub answers: Vec<Answer>,
     /// By step and attempt, how many bytes of output there were, as far as the attempt's report said.
     pub log_bytes: BTreeMap<(Seq, u32), u64>,
+}
+
+/// An answer to a question of the Run; the artifacts of the same step and attempt say what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Of which step.
+    pub seq: Seq,
+    /// Of which asking.
+    pub attempt: u32,
+    /// Who answered.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// A Record.
@@ -206,7 +221,7 @@ fn prepare<'a>(
     after(Stage::Logs)?;
     draft.finish_blobs(has_files, &input.artifacts)?;
     after(Stage::Blobs)?;
-    draft.write_steps(&input.artifacts)?;
+    draft.write_steps(&input.artifacts, &input.answers)?;
     after(Stage::Steps)?;
     draft.write_manifest()?;
     after(Stage::Manifest)?;

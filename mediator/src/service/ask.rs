@@ -1,14 +1,17 @@
 //! Questions to people: which are open, and what somebody answers.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use shared::{
     Principal, RunId, StepName, Timestamp,
-    domain::{AnswerAsk, Refusal, Run},
+    domain::{AnswerAsk, FailReason, Refusal, Run, Step, StepState},
 };
 
 use super::Services;
+use super::explain::age;
 pub use crate::store::AskRow as OpenAsk;
-use crate::{error::Error, record::Digest, schema};
+use crate::{error::Error, record::Digest, schema, store::AnswerRow};
 
 /// Largest answer, in bytes of JSON.
 const ANSWER_BYTES: usize = 1 << 20;
@@ -58,7 +61,7 @@ impl Services {
         let ask = self.open_ask(&run, step.as_ref(), attempt).await?;
         // The domain decides; but nobody whom it will refuse leaves bytes in the Run's folder.
         if !may_answer(&ask, &by) {
-            return Err(Refusal::NotAnAnswerer.into());
+            return Err(Refusal::not_an_answerer(&by, &ask.answerers).into());
         }
         if let Some(form) = ask.question.get("form") {
             let fault = schema::mismatch(form, &value).map_err(|why| Error::invalid("answer", why))?;
@@ -75,15 +78,17 @@ impl Services {
     }
 
     async fn open_ask(&self, run: &RunId, step: Option<&StepName>, attempt: Option<u32>) -> Result<OpenAsk, Error> {
-        let asks = self.store.read().await?.asks().await?;
+        let mut read = self.store.read().await?;
+        let asks = read.asks().await?;
         let mut open = asks.into_iter().filter(|ask| {
             ask.run == *run
                 && step.is_none_or(|step| ask.step == *step)
                 && attempt.is_none_or(|attempt| ask.attempt == attempt)
         });
         let Some(first) = open.next() else {
-            let which = step.map(|step| format!(" for step {step}")).unwrap_or_default();
-            return Err(Error::NotFound(format!("open question{which} in run {run}")));
+            let Some((row, _)) = read.run(run).await? else { return Err(super::observe::no_run(run)) };
+            let answers = read.answers(&BTreeSet::from([run.clone()])).await?;
+            return Err(Error::NotFound(none_open(&row, step, attempt, &answers, read.now())));
         };
         match open.next() {
             None => Ok(first),
@@ -98,4 +103,53 @@ impl Services {
 
 fn may_answer(ask: &OpenAsk, principal: &Principal) -> bool {
     ask.answerers.is_empty() || ask.answerers.contains(principal)
+}
+
+/// Why there is nothing to answer: another step, too late, too early, or somebody was quicker.
+fn none_open(
+    run: &Run,
+    step: Option<&StepName>,
+    attempt: Option<u32>,
+    answers: &[AnswerRow],
+    now: Timestamp,
+) -> String {
+    let asking: Vec<&Step> = run.steps.iter().filter(|it| is_ask(run, it)).collect();
+    let names = |steps: &[&Step]| steps.iter().map(|it| it.name.to_string()).collect::<Vec<_>>().join(", ");
+    let meant: Vec<&Step> = asking.iter().copied().filter(|it| step.is_none_or(|step| it.name == *step)).collect();
+    let what = match (meant.as_slice(), step) {
+        ([], _) if asking.is_empty() => "none of its steps asks".to_owned(),
+        ([], Some(step)) if run.steps.iter().any(|it| it.name == *step) => {
+            format!("its step {step} does not ask; {} can", names(&asking))
+        }
+        ([], Some(step)) => format!("it has no step {step}; it asks at {}", names(&asking)),
+        (meant, _) => meant.iter().map(|it| stands(it, attempt, answers, now)).collect::<Vec<_>>().join("; "),
+    };
+    format!("open question in run {}: {what}; `mediator asks` lists those there are", run.id)
+}
+
+fn is_ask(run: &Run, step: &Step) -> bool {
+    run.spec(step.seq).is_some_and(|spec| spec.ask.is_some())
+}
+
+fn stands(step: &Step, attempt: Option<u32>, answers: &[AnswerRow], now: Timestamp) -> String {
+    let id = &step.name;
+    if let Some(other) = attempt.filter(|it| *it != step.attempt) {
+        return format!("step {id} has no attempt {other} open, its present one is {}", step.attempt);
+    }
+    let answer = answers.iter().rev().find(|it| (it.seq, it.attempt) == (step.seq, step.attempt));
+    if let Some(answer) = answer {
+        return format!("step {id} was answered {} ago by {}", age(now.since(answer.at)), answer.by);
+    }
+    match &step.state {
+        StepState::Pending => format!("step {id} has not asked yet"),
+        StepState::Failed { reason: FailReason::Timeout, at, .. } => {
+            format!("nobody answered step {id} in time, which was over {} ago", age(now.since(*at)))
+        }
+        StepState::Asked { .. }
+        | StepState::Waiting
+        | StepState::Claimed { .. }
+        | StepState::Done { .. }
+        | StepState::Failed { .. }
+        | StepState::Skipped { .. } => format!("step {id} is {}", step.state.as_str()),
+    }
 }

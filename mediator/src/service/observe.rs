@@ -1,8 +1,10 @@
 //! What can be seen of the fleet: views of stored rows, each page from one snapshot, with the store's clock.
 //!
 //! A view has no field for a nonce or for the principal of a node or Run, so neither can reach an answer
-//! (invariant I8). The one exception is who cancelled a Run: the detail of that Run says it, no list and no HTTP
-//! page does. Only rows are read here, never a cache; nothing is decided.
+//! (invariant I8). The two exceptions are who cancelled a Run and who answered its questions: the detail of that
+//! Run says it, no list and no HTTP page does. Only rows are read here, never a cache; nothing is decided.
+
+use std::collections::BTreeSet;
 
 use shared::{
     InstanceId, NodeId, RunId, StepName, Timestamp, WorkId,
@@ -103,6 +105,8 @@ pub struct StepView {
     pub round: u32,
     pub deadline: Option<Timestamp>,
     pub waits_for: Option<String>,
+    /// In a Run's detail only.
+    pub answered_by: Option<String>,
 }
 
 /// One Run with its steps.
@@ -268,7 +272,16 @@ impl Services {
 
 async fn detail(tx: &mut ReadTx, id: &RunId) -> Result<RunDetail, Error> {
     let (run, sealed_at) = tx.run(id).await?.ok_or_else(|| no_run(id))?;
-    Ok(RunDetail::new(tx.now(), &run, sealed_at))
+    let mut detail = RunDetail::new(tx.now(), &run, sealed_at);
+    if run.contract.steps.iter().any(|step| step.ask.is_some()) {
+        for answer in tx.answers(&BTreeSet::from([id.clone()])).await? {
+            let step = detail.steps.get_mut(answer.seq as usize).filter(|step| step.attempt == answer.attempt);
+            if let Some(step) = step {
+                step.answered_by = Some(answer.by);
+            }
+        }
+    }
+    Ok(detail)
 }
 
 pub(super) fn no_run(id: &RunId) -> Error {
@@ -408,6 +421,7 @@ impl StepView {
             round: step.round,
             deadline: step.deadline.filter(|_| step.is_open()),
             waits_for: waits_for(run, step),
+            answered_by: None,
         }
     }
 }

@@ -13,8 +13,8 @@ use super::Services;
 use crate::{
     error::Error,
     fail,
-    record::{Artifact, RecordError, SealInput, Turn},
-    store::{ArtifactRow, WholeRun},
+    record::{Answer, Artifact, RecordError, SealInput, Turn},
+    store::{AnswerRow, ArtifactRow, WholeRun},
 };
 
 /// Records sealed together.
@@ -129,13 +129,15 @@ impl Services {
 
 /// What a Run's Record is made of.
 fn gather(whole: WholeRun) -> Result<SealInput, Error> {
-    let WholeRun { run, artifacts } = whole;
+    let WholeRun { run, artifacts, answers } = whole;
     let artifacts = artifacts.into_iter().map(artifact).collect::<Result<_, _>>()?;
     let answered = run.steps.iter().flat_map(|step| {
         step.attempts.iter().filter_map(|it| Some(((step.seq, it.number), it.answer.as_ref()?.log_bytes)))
     });
     let log_bytes = answered.collect();
-    Ok(SealInput { run, artifacts, log_bytes })
+    let answer = |AnswerRow { seq, attempt, by, at, .. }| Answer { seq, attempt, by, at };
+    let answers = answers.into_iter().map(answer).collect();
+    Ok(SealInput { run, artifacts, answers, log_bytes })
 }
 
 fn artifact(row: ArtifactRow) -> Result<Artifact, RecordError> {

@@ -10,7 +10,7 @@ use super::{
     batch::{Kind, Rows, Verb, Write},
     error::StoreError,
     row::{Bad, Row},
-    sql::{Query, Value},
+    sql::{Query, Value, listed},
 };
 
 static OPEN: Write = Write {
@@ -55,6 +55,27 @@ pub(super) const OPEN_ASKS: Query = Query::both(
      JOIN steps s ON s.run_id = a.run_id AND s.seq = a.seq AND s.attempt = a.attempt AND s.state = 'ASKED' \
      WHERE a.answered_at IS NULL AND a.withdrawn = 0 ORDER BY a.asked_at, a.run_id, a.seq",
 );
+
+pub(super) const ANSWERS_OF_RUNS: Query = listed!(
+    "asks.answers_of_runs",
+    "SELECT run_id, seq, attempt, answered_at, answered_by FROM asks WHERE answered_at IS NOT NULL AND run_id",
+    "ORDER BY run_id, seq, attempt"
+);
+
+/// Who answered a question, and when. What is the step's file of the same attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnswerRow {
+    /// Of which Run.
+    pub run: RunId,
+    /// Of which step.
+    pub seq: Seq,
+    /// Of which asking.
+    pub attempt: u32,
+    /// Who.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+}
 
 /// One open question.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,6 +145,19 @@ impl Batches {
             }
         }
     }
+}
+
+pub(super) fn read_answer(row: &Row) -> Result<AnswerRow, StoreError> {
+    let decode = || -> Result<AnswerRow, Bad> {
+        Ok(AnswerRow {
+            run: row.parse("run_id")?,
+            seq: row.number("seq")?,
+            attempt: row.number("attempt")?,
+            by: row.text("answered_by")?.to_owned(),
+            at: row.at("answered_at")?,
+        })
+    };
+    decode().map_err(|bad| bad.of("asks", row.text("run_id").unwrap_or("?")))
 }
 
 pub(super) fn read(row: &Row) -> Result<AskRow, StoreError> {

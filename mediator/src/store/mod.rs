@@ -50,7 +50,7 @@ use shared::Timestamp;
 
 pub use self::{
     artifact::{ArtifactRow, Fence},
-    ask::AskRow,
+    ask::{AnswerRow, AskRow},
     count::Counts,
     error::{ErrorKind, Outage, StoreError},
     event::EventRow,

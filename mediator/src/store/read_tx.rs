@@ -11,7 +11,7 @@ use shared::{
 use super::{
     Store,
     artifact::{self, ArtifactRow},
-    ask::{self, AskRow},
+    ask::{self, AnswerRow, AskRow},
     conn::Conn,
     count::{self, Counts},
     error::StoreError,
@@ -42,6 +42,8 @@ pub struct WholeRun {
     pub run: Run,
     /// The files that its steps left, by step, attempt and name.
     pub artifacts: Vec<ArtifactRow>,
+    /// Who answered its questions.
+    pub answers: Vec<AnswerRow>,
 }
 
 const RESERVATION: Query = Query::both("read.reservation", "SELECT reservation FROM fleet WHERE one = 1");
@@ -114,7 +116,7 @@ impl ReadTx {
         ids: &BTreeSet<RunId>,
     ) -> Result<BTreeMap<RunId, Result<WholeRun, StoreError>>, StoreError> {
         let found = load::runs(&mut self.tx, ids).await?;
-        let whole = |(id, (run, _))| (id, Ok(WholeRun { run, artifacts: Vec::new() }));
+        let whole = |(id, (run, _))| (id, Ok(WholeRun { run, artifacts: Vec::new(), answers: Vec::new() }));
         let bad = found.bad.into_iter().map(|(id, error)| (id, Err(error)));
         let mut runs: BTreeMap<_, _> = found.runs.into_iter().map(whole).chain(bad).collect();
         let list = [Value::Texts(ids.iter().map(ToString::to_string).collect())];
@@ -125,7 +127,25 @@ impl ReadTx {
                 keep(artifact::read(&row, &id), |artifact| whole.artifacts.push(artifact));
             })
             .await?;
+        for answer in self.answers(ids).await? {
+            if let Some(Ok(whole)) = runs.get_mut(&answer.run) {
+                whole.answers.push(answer);
+            }
+        }
         Ok(runs)
+    }
+
+    /// Who answered the questions of these Runs, by Run, step and attempt.
+    ///
+    /// # Errors
+    /// [`StoreError`]; a row that cannot be read is left out and counted.
+    pub async fn answers(&mut self, ids: &BTreeSet<RunId>) -> Result<Vec<AnswerRow>, StoreError> {
+        let mut answers = Vec::new();
+        let list = [Value::Texts(ids.iter().map(ToString::to_string).collect())];
+        self.tx
+            .each(&ask::ANSWERS_OF_RUNS, &list, |row| keep(ask::read_answer(&row), |answer| answers.push(answer)))
+            .await?;
+        Ok(answers)
     }
 
     /// The contract of a Run, without the Run.

@@ -70,7 +70,7 @@ impl AnswerAsk {
             return Err(Refusal::NotAsked(format!("step {} is {}", self.step, step.state.as_str())));
         }
         if !ask.answerers.is_empty() && !ask.answerers.contains(&self.by) {
-            return Err(Refusal::NotAnAnswerer);
+            return Err(Refusal::not_an_answerer(&self.by, &ask.answerers));
         }
         let value = match &spec.dispatch {
             Some(fork) => Some(Ok(self.choice(fork).map_err(Refusal::BadAnswer)?)),

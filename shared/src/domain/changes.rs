@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Artifact, AskChange, Fleet, Place, Wake, line};
-use crate::{Duration, NodeId, Nonce, RunId, Seq, Timestamp};
+use crate::{Duration, NodeId, Nonce, Principal, RunId, Seq, Timestamp};
 
 /// A source of fresh random ids.
 pub trait Ids {
@@ -110,14 +110,28 @@ pub enum Refusal {
     #[error("this question is not open: {0}")]
     NotAsked(String),
     /// The contract names others.
-    #[error("the contract names who may answer this question, and you are not among them")]
-    NotAnAnswerer,
+    #[error("you are {by}, and the contract lets only {answerers} answer this question")]
+    NotAnAnswerer {
+        /// Who tried.
+        by: Principal,
+        /// Who may, with commas between.
+        answerers: String,
+    },
     /// The answer leads nowhere.
     #[error("this answer does not do: {0}")]
     BadAnswer(String),
     /// No such thing.
     #[error("there is no {0}")]
     NotFound(String),
+}
+
+impl Refusal {
+    /// Somebody whom the contract does not name.
+    #[must_use]
+    pub fn not_an_answerer<'p>(by: &Principal, may: impl IntoIterator<Item = &'p Principal>) -> Self {
+        let answerers = may.into_iter().map(Principal::as_str).collect::<Vec<_>>().join(", ");
+        Self::NotAnAnswerer { by: by.clone(), answerers }
+    }
 }
 
 /// One event of the audit log.

@@ -20,13 +20,17 @@ use crate::{
     local::{self, AskError},
     policy::{
         Source,
+        file::{self, Seen},
         writer::{self, Done, Edit},
     },
     state::AgentStatus,
 };
 
+/// What else becomes of a Run at a boundary: its contract and what is left of it decide, at the mediator.
+const UNLESS: &str = "unless it needs this node no more or starts over (on_drain: requeue)";
+
 pub(super) async fn drain(config: &Config, args: &DrainArgs, out: &Out) -> Outcome {
-    let want = Drain::from(args.mode);
+    let want = args.mode.map_or_else(|| no_weaker(config, out), Drain::from);
     let done = write(
         config,
         Edit { drain: Some(want), reason: args.reason.clone(), quarantine_cleared: None, force: args.force },
@@ -43,6 +47,18 @@ pub(super) async fn drain(config: &Config, args: &DrainArgs, out: &Out) -> Outco
     wait::until_drained(config, want, args.timeout, out).await?;
     report(&done, want, Some(true), out)?;
     Ok(Exit::Done)
+}
+
+/// Without `--mode` nothing that the owner wrote is weakened: to wait for a drain is not to change it.
+fn no_weaker(config: &Config, out: &Out) -> Drain {
+    let there = match file::look(&config.policy_file) {
+        Seen::Written(written) => written.drain.unwrap_or_default(),
+        Seen::Missing | Seen::Unsteady | Seen::Broken(_) => Drain::None,
+    };
+    if there > Drain::Graceful {
+        out.note(format!("the policy file says {there}, which stays; --mode graceful would weaken it"));
+    }
+    there.max(Drain::Graceful)
 }
 
 pub(super) async fn undrain(config: &Config, args: &UndrainArgs, out: &Out) -> Outcome {
@@ -101,7 +117,7 @@ fn report(done: &Done, drain: Drain, drained: Option<bool>, out: &Out) -> Result
         let path = done.path.display();
         match drained {
             Some(true) => format!(
-                "drained: nothing of a Run is on this machine and nothing will be granted; safe to power off ({path})"
+                "drained ({drain}): nothing of a Run is on this machine and nothing will be granted; safe to power off ({path})"
             ),
             _ => format!("{}: written to {path}", word(drain)),
         }
@@ -138,8 +154,10 @@ fn next_steps(agent: &AgentStatus, want: Drain) -> Vec<String> {
             (Drain::None, _) => format!("{id}: Run {run} goes on"),
             (Drain::Graceful, Some(step)) => format!("{id}: Run {run} goes on to its end (now: {step})"),
             (Drain::Graceful, None) => format!("{id}: Run {run} goes on to its end"),
-            (Drain::AtBoundary, Some(step)) => format!("{id}: Run {run} is closed when its step ends (now: {step})"),
-            (Drain::AtBoundary, None) => format!("{id}: Run {run} is closed at once"),
+            (Drain::AtBoundary, Some(step)) => {
+                format!("{id}: Run {run} is closed when its step ends, {UNLESS} (now: {step})")
+            }
+            (Drain::AtBoundary, None) => format!("{id}: Run {run} is closed at once, {UNLESS}"),
         });
     }
     if want != Drain::None {

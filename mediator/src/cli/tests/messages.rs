@@ -190,6 +190,7 @@ pub(super) fn queued_because() -> ExplainResponse {
                     Holder { node: "yard/0".into(), run_id: "build-1".into() },
                     Holder { node: "yard/2".into(), run_id: "build-2".into() },
                 ],
+                held: vec!["yard/1 graceful: holidays".into()],
             },
             RoleExplanation { r#as: "judge".into(), wanted: 1, ..RoleExplanation::default() },
         ],

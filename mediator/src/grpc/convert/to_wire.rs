@@ -193,6 +193,7 @@ pub fn step(step: &StepView) -> v1::StepView {
         round: step.round,
         deadline_at: millis(step.deadline),
         waits_for: step.waits_for.clone(),
+        answered_by: step.answered_by.clone(),
     }
 }
 
@@ -239,6 +240,7 @@ fn role(role: &RoleExplanation) -> v1::RoleExplanation {
         draining: role.draining,
         free: role.free,
         lacking: role.lacking.clone(),
+        held: role.held.clone(),
         holders: role
             .holders
             .iter()

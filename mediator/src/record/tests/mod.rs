@@ -178,7 +178,7 @@ pub(super) fn input(run: &RunId, steps: &[&str]) -> SealInput {
         ended_at: Some(Timestamp::from_millis(ENDED_AT)),
         steps: steps.iter().enumerate().map(step).collect(),
     };
-    SealInput { run, artifacts: Vec::new(), log_bytes: BTreeMap::new() }
+    SealInput { run, artifacts: Vec::new(), answers: Vec::new(), log_bytes: BTreeMap::new() }
 }
 
 /// A Run that never ran.

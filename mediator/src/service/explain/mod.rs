@@ -49,6 +49,7 @@ pub struct RoleExplanation {
     pub free: u32,
     pub lacking: Vec<String>,
     pub holders: Vec<(NodeId, RunId)>,
+    pub held: Vec<String>,
 }
 
 impl Services {
@@ -78,7 +79,7 @@ impl Services {
 }
 
 /// A span for a person: the two largest units, nothing below a second once it is longer than that.
-fn age(span: Duration) -> String {
+pub(super) fn age(span: Duration) -> String {
     const DAY: u64 = 86_400_000;
     let unit = match span.millis() {
         0..1_000 => 1,

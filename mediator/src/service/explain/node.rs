@@ -53,7 +53,12 @@ fn reasons(fleet: &Fleet, node: &Node, now: Timestamp) -> Vec<String> {
     }
     if !node.is_live(now) {
         let (expired, seen) = (age(now.since(node.expires_at)), age(now.since(node.seen_at)));
-        reasons.push(format!("its advert expired {expired} ago; last seen {seen} ago"));
+        // A goodbye expires the advert at once.
+        reasons.push(if node.expires_at <= node.seen_at {
+            format!("its agent said goodbye {seen} ago")
+        } else {
+            format!("its advert expired {expired} ago; last seen {seen} ago")
+        });
     }
     reasons
 }

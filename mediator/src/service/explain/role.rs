@@ -18,6 +18,7 @@ pub(super) fn role(fleet: &Fleet, require: &Require, now: Timestamp) -> RoleExpl
         free: 0,
         lacking: lacking(require, fleet.live(now)),
         holders: Vec::new(),
+        held: Vec::new(),
     };
     for node in fleet.live(now).filter(|node| satisfies(&node.capabilities, require)) {
         it.live += 1;
@@ -26,6 +27,7 @@ pub(super) fn role(fleet: &Fleet, require: &Require, now: Timestamp) -> RoleExpl
             it.holders.push((node.id.clone(), lease.run.clone()));
         } else if node.is_draining() {
             it.draining += 1;
+            it.held.push(held_back(node));
         } else {
             it.free += 1;
         }
@@ -84,14 +86,8 @@ pub(super) fn shortage(fleet: &Fleet, require: &Require, role: &RoleExplanation,
         }
     }
     if role.draining > 0 {
-        let held: Vec<String> = fleet
-            .live(now)
-            .filter(|node| satisfies(&node.capabilities, require))
-            .filter(|node| node.is_draining() && fleet.lease(&node.id).is_none())
-            .map(held_back)
-            .collect();
         let verb = if role.draining == 1 { "is" } else { "are" };
-        parts.push(format!("{} {verb} held back by the owner or the agent ({})", role.draining, some(&held)));
+        parts.push(format!("{} {verb} held back by the owner or the agent ({})", role.draining, some(&role.held)));
     }
     if role.free > 0 {
         parts.push(format!("{} free", role.free));

@@ -67,7 +67,6 @@ fn wakes(fleet: &Fleet, roles: &[RoleExplanation]) -> Vec<Wake> {
     let short: Vec<&RoleExplanation> = roles.iter().filter(|role| role.is_short()).collect();
     let needs_advert = short.iter().any(|role| role.needs_advert(fleet));
     let leased = short.iter().any(|role| role.busy > 0);
-    let draining = short.iter().any(|role| role.draining > 0 || role.held_holders(fleet).next().is_some());
     let mut held: BTreeMap<&RunId, u32> = BTreeMap::new();
     for lease in fleet.leases() {
         *held.entry(&lease.run).or_default() += 1;
@@ -84,7 +83,8 @@ fn wakes(fleet: &Fleet, roles: &[RoleExplanation]) -> Vec<Wake> {
         }
         wakes.extend([Wake::LeaseExpired, Wake::NodeRestarted]);
     }
-    if draining && !needs_advert {
+    // A further node is as good as one that is given back.
+    if !short.is_empty() && !needs_advert {
         wakes.push(Wake::AdvertOpened);
     }
     wakes
@@ -123,15 +123,37 @@ fn queued_summary(
         };
     }
     let mut text = format!("run {}{line} waits {}", run.id, short.join("; and "));
-    // The two likeliest are enough for a sentence; the list has all of them.
-    let names: Vec<&str> = wakes.iter().take(2).map(|wake| wake.as_str()).collect();
-    // An advert that is needed does not make up for a lease that is.
-    let both = roles.iter().any(|role| role.is_short() && role.busy > 0 && role.needs_advert(fleet));
-    if !names.is_empty() {
-        text.push_str("; freed by ");
-        text.push_str(&names.join(if both { " and " } else { " or " }));
-    }
+    text.push_str(&freed(fleet, roles, wakes));
     text
+}
+
+/// The likeliest are enough for a sentence, in words; the list of wakes has all of them.
+fn freed(fleet: &Fleet, roles: &[RoleExplanation], wakes: &[Wake]) -> String {
+    let short = || roles.iter().filter(|role| role.is_short());
+    let held = short().any(|role| role.draining > 0 || role.held_holders(fleet).next().is_some());
+    let opens = if held { "an owner lends a node again or a further node comes" } else { "a further node comes" };
+    let likely: Vec<(Wake, &str)> = wakes
+        .iter()
+        .filter_map(|wake| match wake {
+            Wake::RunSettled => Some((*wake, "a run that holds a node ends")),
+            Wake::AdvertOpened => Some((*wake, opens)),
+            Wake::RunCancelled
+            | Wake::LeaseExpired
+            | Wake::NodeRestarted
+            | Wake::PartialRelease
+            | Wake::Startup
+            | Wake::Submitted
+            | Wake::Sweep => None,
+        })
+        .collect();
+    if likely.is_empty() {
+        return String::new();
+    }
+    // An advert that is needed does not make up for a lease that is.
+    let both = short().any(|role| role.busy > 0 && role.needs_advert(fleet));
+    let words: Vec<&str> = likely.iter().map(|(_, words)| *words).collect();
+    let names: Vec<&str> = likely.iter().map(|(wake, _)| wake.as_str()).collect();
+    format!("; it is freed when {} ({})", words.join(if both { ", and " } else { " or " }), names.join(", "))
 }
 
 fn running_summary(fleet: &Fleet, run: &Run, waiting: &[Waiting<'_>], now: Timestamp) -> String {

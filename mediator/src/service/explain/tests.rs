@@ -19,10 +19,14 @@ fn leased_nodes_name_their_holders_and_what_frees_them() {
     assert_eq!(
         got.summary,
         "run waits (number 1 in line) waits for role builder: 2 of 2 matching nodes are leased \
-         (run a on n1, run b on n2); freed by RunSettled or RunCancelled"
+         (run a on n1, run b on n2); it is freed when a run that holds a node ends or a further node comes \
+         (RunSettled, AdvertOpened)"
     );
     assert_eq!(got.place, Some(1));
-    assert_eq!(got.wakes, [Wake::RunSettled, Wake::RunCancelled, Wake::LeaseExpired, Wake::NodeRestarted]);
+    assert_eq!(
+        got.wakes,
+        [Wake::RunSettled, Wake::RunCancelled, Wake::LeaseExpired, Wake::NodeRestarted, Wake::AdvertOpened]
+    );
 }
 
 #[test]
@@ -47,7 +51,9 @@ fn a_leased_node_that_drains_needs_its_owner_as_well() {
     assert_eq!(
         got.summary,
         "run waits (number 1 in line) waits for role builder: 1 of 1 matching node is leased (run a on n1), \
-         1 of these is also held back by the owner or the agent (n1 graceful: holidays); freed by AdvertOpened and RunSettled"
+         1 of these is also held back by the owner or the agent (n1 graceful: holidays); \
+         it is freed when an owner lends a node again or a further node comes, and a run that holds a node ends \
+         (AdvertOpened, RunSettled)"
     );
     assert_eq!(got.wakes[..2], [Wake::AdvertOpened, Wake::RunSettled], "{got:?}");
     // Another node that is only leased is the likelier one.
@@ -55,9 +61,9 @@ fn a_leased_node_that_drains_needs_its_owner_as_well() {
     assert_eq!(got.wakes[0], Wake::RunSettled, "{got:?}");
     assert!(got.wakes.contains(&Wake::AdvertOpened), "{got:?}");
     assert!(got.summary.contains("1 of these is also held back"), "{}", got.summary);
-    // A drain that is at an end cannot be what is waited for.
+    // A drain that is at an end cannot be what is waited for; a further node can.
     let got = why(&[node("n1", "build")], &[lease("n1", "a")]);
-    assert!(!got.wakes.contains(&Wake::AdvertOpened), "{got:?}");
+    assert!(got.wakes.ends_with(&[Wake::AdvertOpened]) && !got.summary.contains("owner"), "{got:?}");
 }
 
 #[test]
@@ -66,8 +72,9 @@ fn a08_a_draining_node_shows_its_owners_words() {
     assert_eq!(
         got.summary,
         "run waits (number 1 in line) waits for role builder: 1 is held back by the owner or the agent \
-         (n1 graceful: holidays); freed by AdvertOpened"
+         (n1 graceful: holidays); it is freed when an owner lends a node again or a further node comes (AdvertOpened)"
     );
+    assert_eq!(got.roles[0].held, ["n1 graceful: holidays"]);
 }
 
 #[test]
@@ -76,7 +83,7 @@ fn b07_no_live_node_is_said_plainly() {
     assert_eq!(
         got.summary,
         "run waits (number 1 in line) waits for role builder: no live node offers capability build; \
-         last seen 3m ago on n1; freed by AdvertOpened"
+         last seen 3m ago on n1; it is freed when a further node comes (AdvertOpened)"
     );
     assert_eq!(got.roles[0].live, 0);
     assert_eq!(got.roles[0].lacking, ["1 of 1 node lacks capability build"]);
@@ -154,6 +161,19 @@ fn a_node_lists_every_reason() {
 }
 
 #[test]
+fn a_node_that_said_goodbye_says_so() {
+    let mut left = node("n1", "build");
+    left.stopping = true;
+    left.seen_at = shared::Timestamp::from_millis(NOW.millis() - 65_000);
+    // As an advert and as a restarted database write it.
+    for expires_at in [left.seen_at, shared::Timestamp::from_millis(0)] {
+        left.expires_at = expires_at;
+        let got = node_says(&left, &[]);
+        assert_eq!(got.reasons[1], "its agent said goodbye 1m5s ago");
+    }
+}
+
+#[test]
 fn a_lendable_node_has_no_reason_and_a_warning_stays_one() {
     let mut free = node("n1", "build");
     free.policy.error = "group-writable".into();
@@ -173,7 +193,7 @@ fn too_few_nodes_and_what_the_others_lack() {
         got.summary,
         "run wide (number 1 in line) waits for role builder: 3 wanted, only 2 live nodes fit \
          (1 of 3 nodes lacks os=linux), 1 of 2 matching nodes is leased (run a on n1), 1 free; \
-         freed by AdvertOpened and RunSettled"
+         it is freed when a further node comes, and a run that holds a node ends (AdvertOpened, RunSettled)"
     );
 }
 
