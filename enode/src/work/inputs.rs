@@ -55,6 +55,9 @@ const TRIES: u32 = 3;
 /// # Errors
 /// [`InputError`] names the file.
 pub async fn fetch(caller: &Caller, step: &WorkStep, dir: &Path) -> Result<(), InputError> {
+    if let Some(bad) = step.inputs.iter().find(|it| below(dir, &it.path).is_none()) {
+        return Err(InputError::Path(bad.path.clone()));
+    }
     for page in step.inputs.chunks(PAGE) {
         let mut done = 0;
         let mut backoff = Backoff::new();

@@ -101,6 +101,10 @@ impl Services {
     }
 }
 
+fn may_answer(ask: &OpenAsk, principal: &Principal) -> bool {
+    ask.answerers.is_empty() || ask.answerers.contains(principal)
+}
+
 /// Why there is nothing to answer: another step, too late, too early, or somebody was quicker.
 fn none_open(
     run: &Run,
@@ -148,8 +152,4 @@ fn stands(step: &Step, attempt: Option<u32>, answers: &[AnswerRow], now: Timesta
         | StepState::Failed { .. }
         | StepState::Skipped { .. } => format!("step {id} is {}", step.state.as_str()),
     }
-}
-
-fn may_answer(ask: &OpenAsk, principal: &Principal) -> bool {
-    ask.answerers.is_empty() || ask.answerers.contains(principal)
 }

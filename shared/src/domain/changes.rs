@@ -126,11 +126,11 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Names who may instead.
+    /// Somebody whom the contract does not name.
     #[must_use]
-    pub fn not_an_answerer<'a>(by: &Principal, answerers: impl IntoIterator<Item = &'a Principal>) -> Self {
-        let names: Vec<&str> = answerers.into_iter().map(Principal::as_str).collect();
-        Self::NotAnAnswerer { by: by.clone(), answerers: names.join(", ") }
+    pub fn not_an_answerer<'p>(by: &Principal, may: impl IntoIterator<Item = &'p Principal>) -> Self {
+        let answerers = may.into_iter().map(Principal::as_str).collect::<Vec<_>>().join(", ");
+        Self::NotAnAnswerer { by: by.clone(), answerers }
     }
 }
 
