@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     spool::{Outcome, Record, Spool},
-    work::workspace,
+    work::tree,
 };
 
 /// How long a result may be on its way before it is synced to the disk.
@@ -93,7 +93,7 @@ fn keep(spool: &Spool, outbox: &Outbox) {
 }
 
 async fn remove_outputs(out: PathBuf) {
-    let removed = tokio::task::spawn_blocking(move || workspace::remove_tree(&out).map_err(|e| (out, e))).await;
+    let removed = tokio::task::spawn_blocking(move || tree::remove_tree(&out).map_err(|e| (out, e))).await;
     if let Ok(Err((out, e))) = removed {
         tracing::warn!(path = %out.display(), error = %e, "cannot remove the output files");
     }

@@ -9,7 +9,8 @@ use shared::{NodeId, contract::ANSWER_FILE};
 use super::{
     env::{Program, ProgramError, Surroundings},
     log::Printed,
-    workspace::{self, Room},
+    tree,
+    workspace::Room,
 };
 use crate::{
     config::harness::{Answer, Group, Harness, Piece, Placeholder},
@@ -75,7 +76,7 @@ pub fn program(
     let around = Surroundings::of(step, node, room)?;
     let prompt = around.expand(|| "agent.prompt".to_owned(), &task.prompt)?;
     let failed = |source| HarnessError::Io { folder: room.task.display().to_string(), source };
-    workspace::remove_tree(&room.task).and_then(|()| make_private(&room.task)).map_err(failed)?;
+    tree::remove_tree(&room.task).and_then(|()| make_private(&room.task)).map_err(failed)?;
     let write = |name: &str, text: &str| {
         let path = room.task.join(name);
         fs::write(&path, text).map_err(failed)?;
@@ -142,7 +143,7 @@ pub async fn keep_answer(printed: &Printed, pointer: Option<&str>, out: &Path) -
     let path = out.join(ANSWER_FILE);
     let write = move || {
         // The program may have put anything here, also a link to somewhere else.
-        workspace::remove_tree(&path)?;
+        tree::remove_tree(&path)?;
         io::Write::write_all(&mut fs::File::create_new(&path)?, &answer)
     };
     let written = tokio::task::spawn_blocking(write).await.map_err(|e| e.to_string())?;

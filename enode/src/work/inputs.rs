@@ -6,7 +6,7 @@ use proto::v1::artifact_part::Part;
 use sha2::{Digest as _, Sha256};
 use tokio::{fs, io::AsyncWriteExt as _};
 
-use super::{output::hex, workspace};
+use super::{output::hex, tree};
 use crate::session::{
     retry::{Backoff, CallError, Kind},
     upload::{Caller, PAGE},
@@ -80,7 +80,7 @@ pub async fn fetch(caller: &Caller, step: &WorkStep, dir: &Path) -> Result<(), I
             caller.accepted().await;
         }
     }
-    workspace::make_read_only(dir).map_err(|source| InputError::Io { name: "$IN".to_owned(), source })
+    tree::make_read_only(dir).map_err(|source| InputError::Io { name: "$IN".to_owned(), source })
 }
 
 /// Fetches files in their order; `done` counts those that are complete.

@@ -14,6 +14,7 @@ pub mod process;
 mod spare;
 pub mod step;
 pub mod strays;
+pub mod tree;
 pub mod workspace;
 
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use std::{
 
 use shared::Nonce;
 
-use super::workspace::remove_tree;
+use super::tree::remove_tree;
 use crate::spool::make_private;
 
 /// The spare folder; no run id begins with a dot.

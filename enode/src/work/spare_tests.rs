@@ -1,5 +1,5 @@
 use super::*;
-use crate::work::workspace::make_read_only;
+use crate::work::tree::make_read_only;
 
 struct Place {
     _dir: tempfile::TempDir,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::work::tree::make_read_only;
 
 fn key(seq: u32, attempt: u32) -> StepKey {
     StepKey { run: RunId::new("r").unwrap(), seq, attempt }

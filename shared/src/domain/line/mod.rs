@@ -1,9 +1,10 @@
 //! The line: who waits, and who runs next.
 //!
 //! [`queue`] is the line itself, [`promotion`] the scan that serves it, [`reservation`] what keeps wide Runs from
-//! starving in it, [`deadlock`] what finds Runs that wait for each other.
+//! starving in it, [`deadlock`] what finds Runs that wait for each other, [`limit`] the most nodes that one Run may hold.
 
 mod deadlock;
+mod limit;
 pub(super) mod promotion;
 mod queue;
 pub(super) mod reservation;

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Place, Queued, deadlock, reservation};
+use super::{Place, Queued, deadlock, limit::is_too_wide, reservation};
 use crate::{
     NodeId, RunId, Seq, Timestamp,
     domain::{Assigned, Cx, EventKind, FailReason, Fleet, Promotion, RunState, Settings, Wake, course, matching},
@@ -97,14 +97,6 @@ fn fits(fleet: &Fleet, settings: &Settings, now: Timestamp, place: Place, queued
     }
     let free = fleet.free(now).filter(|node| !reservation::holds_back(fleet, place, &node.id));
     matching::assign(&queued.shape.requires, free).ok()
-}
-
-/// Above `lease.max_per_run`. For an acquire what its Run holds already counts, too.
-pub(super) fn is_too_wide(fleet: &Fleet, settings: &Settings, place: Place, queued: &Queued) -> bool {
-    let most = settings.max_per_run;
-    // Without a limit, which is the default, nobody is counted.
-    let held = || if place.acquire.is_some() { fleet.held_by(&queued.run) } else { 0 };
-    most != 0 && queued.shape.width().saturating_add(held()) > most
 }
 
 /// Ends the acquires that do not wait and got nothing, and those that no waiting would help.

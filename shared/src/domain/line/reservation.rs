@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Place, promotion::is_too_wide};
+use super::{Place, limit::is_too_wide};
 use crate::{
     NodeId, RunId, Timestamp,
     contract::Require,
