@@ -89,8 +89,9 @@ on_both_engines! {
 #[test]
 fn a_backup_goes_to_an_empty_directory_only() {
     let mediator = Mediator::start(Engine::Sqlite);
-    let dir = mediator.home.path().to_str().unwrap().to_owned();
-    let ran = mediator.cli(&["backup", &dir]);
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("mine"), "x").unwrap();
+    let ran = mediator.cli(&["backup", dir.path().to_str().unwrap()]);
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.stderr.contains("not empty"), "{ran:?}");
 }

@@ -40,7 +40,7 @@ async fn a_role_that_may_not_is_told_so_in_both_protocols() {
     let token = server.token(Role::Node).await;
     let (status, _, body) = server.get("/v1/nodes", Some(&token)).await;
     assert_eq!(status, 403);
-    assert!(body.contains("submitter or observer or admin"), "{body}");
+    assert!(body.contains("submitter, observer or admin"), "{body}");
     server.stop().await;
 }
 
