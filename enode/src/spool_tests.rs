@@ -41,6 +41,18 @@ fn a_result_is_there_again_after_a_restart() {
 }
 
 #[test]
+fn results_come_back_in_the_order_in_which_they_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = Spool::open(dir.path(), &node()).unwrap();
+    // Neither the order of their names nor the one in which they were written.
+    for (attempt, ended) in [(2, 30), (1, 20), (3, 10)] {
+        spool.put(&Record { attempt, ended_at: Timestamp::from_millis(ended), ..record("r") }).unwrap();
+    }
+    let attempts: Vec<u32> = spool.load().unwrap().iter().map(|it| it.attempt).collect();
+    assert_eq!(attempts, [3, 1, 2]);
+}
+
+#[test]
 fn what_a_crash_left_half_done_is_no_result() {
     let state = tempfile::tempdir().unwrap();
     let spool = Spool::open(state.path(), &node()).unwrap();
