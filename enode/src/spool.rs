@@ -3,7 +3,8 @@
 //! `STATE/spool/NODE/RUN_SEQ_ATTEMPT.json` is a result, `….log` beside it is the attempt's output. A result
 //! is there completely or not at all: it is written under another name and renamed, so that it outlives the agent
 //! whenever the agent ends. That it outlives the machine's power, too, costs two syncs, and is paid for what the
-//! mediator does not acknowledge at once ([`Spool::keep`]). What the mediator does not want goes to `STATE/refused/NODE/` with the reason, for the owner; nothing here deletes a result.
+//! mediator does not acknowledge at once ([`Spool::keep`]). What the mediator does not want goes to
+//! `STATE/refused/NODE/` with the reason, for the owner; nothing here deletes a result.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},

@@ -139,7 +139,7 @@ impl<'a> Arriving<'a> {
         self.hasher.update(data);
         self.size += data.len() as u64;
         if self.size > self.input.size {
-            return Err(self.differs());
+            return Err(self.differs(self.found()));
         }
         self.file.write_all(data).await.map_err(|source| InputError::Io { name: self.input.path.clone(), source })
     }
@@ -147,16 +147,20 @@ impl<'a> Arriving<'a> {
     async fn finish(mut self) -> Result<(), InputError> {
         let name = || self.input.path.clone();
         self.file.flush().await.map_err(|source| InputError::Io { name: name(), source })?;
-        let found = hex(&self.hasher.clone().finalize());
+        let found = self.found();
         if self.size == self.input.size && found.eq_ignore_ascii_case(&self.input.sha256) {
             Ok(())
         } else {
-            Err(self.differs())
+            Err(self.differs(found))
         }
     }
 
-    fn differs(&self) -> InputError {
-        let found = hex(&self.hasher.clone().finalize());
+    /// The hash of what has arrived so far.
+    fn found(&self) -> String {
+        hex(&self.hasher.clone().finalize())
+    }
+
+    fn differs(&self, found: String) -> InputError {
         InputError::Checksum { name: self.input.path.clone(), found, wanted: self.input.sha256.clone() }
     }
 }

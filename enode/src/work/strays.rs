@@ -117,16 +117,13 @@ impl Drop for Strays {
 /// Kills the strays of a step, as far as they can be seen now. True: look again.
 #[must_use]
 pub fn kill(out: &Path) -> bool {
-    let entries = lock();
-    let only = entries.iter().all(|entry| entry.out == out);
-    kill_all(&entries, |pid| only || group::has_out(pid, out))
+    kill_of(&lock(), out)
 }
 
 /// The same for one who must not wait: nothing is done while a program is being started.
 pub fn kill_if_free(out: &Path) {
     if let Ok(entries) = UNDER_WAY.try_lock() {
-        let only = entries.iter().all(|entry| entry.out == out);
-        kill_all(&entries, |pid| only || group::has_out(pid, out));
+        kill_of(&entries, out);
     }
 }
 
@@ -141,6 +138,12 @@ pub fn unclaimed() -> bool {
 
 fn lock() -> MutexGuard<'static, Vec<Entry>> {
     UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Of one step: all of them where it is the only one, else those with its environment.
+fn kill_of(entries: &[Entry], out: &Path) -> bool {
+    let only = entries.iter().all(|entry| entry.out == out);
+    kill_all(entries, |pid| only || group::has_out(pid, out))
 }
 
 fn kill_all(entries: &[Entry], is_ours: impl Fn(&str) -> bool) -> bool {

@@ -7,6 +7,19 @@ use shared::{
 
 use crate::world::{ONE, World, node_id, run_id};
 
+/// A Run that begins with a question was not in memory when its turn came; now it is.
+fn promoted_unread() -> World {
+    let mut world = World::with(&["a"]);
+    world.submit("first", ONE);
+    world.submit("r", "{requires: [{as: b, capability: build}], steps: [{id: s, ask: {question: well}}]}");
+    let mut run = world.fleet.runs.remove(&run_id("r")).unwrap();
+    world.work("a");
+    let (assigned, _) = world.changes.promoted_unloaded[&run_id("r")].clone();
+    (run.state, run.assigned) = (RunState::Running, assigned);
+    world.fleet.load_run(run);
+    world
+}
+
 #[test]
 fn a_step_that_the_outcome_of_an_acquire_leaves_without_its_node_fails_and_holds_nobody_up() {
     let mut world = World::with(&["a"]);
@@ -22,15 +35,7 @@ fn a_step_that_the_outcome_of_an_acquire_leaves_without_its_node_fails_and_holds
 
 #[test]
 fn a_run_that_loses_its_node_before_anybody_read_it_still_begins() {
-    let mut world = World::with(&["a"]);
-    world.submit("first", ONE);
-    world.submit("r", "{requires: [{as: b, capability: build}], steps: [{id: s, ask: {question: well}}]}");
-    // Not in memory when its turn comes.
-    let mut run = world.fleet.runs.remove(&run_id("r")).unwrap();
-    world.work("a");
-    let (assigned, _) = world.changes.promoted_unloaded[&run_id("r")].clone();
-    (run.state, run.assigned) = (RunState::Running, assigned);
-    world.fleet.load_run(run);
+    let mut world = promoted_unread();
     world.drain("a", Drain::AtBoundary).unwrap();
     assert_eq!(world.show("r"), "RUNNING: s=ASKED");
     assert_eq!(world.lease("a"), None);
@@ -54,14 +59,7 @@ fn an_acquire_that_does_not_wait_gets_what_the_same_command_frees() {
 
 #[test]
 fn a_question_of_a_run_that_nobody_has_read_is_asked_by_the_next_heartbeat_at_the_latest() {
-    let mut world = World::with(&["a"]);
-    world.submit("first", ONE);
-    world.submit("r", "{requires: [{as: b, capability: build}], steps: [{id: s, ask: {question: well}}]}");
-    let mut run = world.fleet.runs.remove(&run_id("r")).unwrap();
-    world.work("a");
-    let (assigned, _) = world.changes.promoted_unloaded[&run_id("r")].clone();
-    (run.state, run.assigned) = (RunState::Running, assigned);
-    world.fleet.load_run(run);
+    let mut world = promoted_unread();
     // The signal that told the node's stream is lost.
     world.advert("a").unwrap();
     assert!(world.changes.work.contains(&node_id("a")), "it is told again");

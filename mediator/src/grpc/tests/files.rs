@@ -66,9 +66,7 @@ fn many(count: usize) -> impl Iterator<Item = Part> {
 
 #[tokio::test]
 async fn files_come_many_in_a_stream_and_go_out_as_they_were_asked_for() {
-    let mut server = Server::start().await;
-    let step = claimed(&mut server).await;
-    let mut agent = agent(&server).await;
+    let (server, step, mut agent) = at_work().await;
     assert_eq!(put(&mut agent, &step, many(MANY)).await.unwrap(), 300);
     let stored = noted(&server, &step).await;
     assert_eq!(stored.len(), MANY);
@@ -98,9 +96,7 @@ async fn files_come_many_in_a_stream_and_go_out_as_they_were_asked_for() {
 
 #[tokio::test]
 async fn a_stream_that_broke_leaves_whole_groups_and_the_rest_is_wanted_again() {
-    let mut server = Server::start().await;
-    let step = claimed(&mut server).await;
-    let mut agent = agent(&server).await;
+    let (server, step, mut agent) = at_work().await;
     let (send, messages) = tokio::sync::mpsc::channel(1);
     let messages = tokio_stream::wrappers::ReceiverStream::new(messages);
     let mut breaking = agent.clone();
@@ -142,9 +138,7 @@ fn files_below(dir: &std::path::Path) -> usize {
 
 #[tokio::test]
 async fn a_file_that_is_not_what_was_announced_is_named_and_its_group_not_noted() {
-    let mut server = Server::start().await;
-    let step = claimed(&mut server).await;
-    let mut agent = agent(&server).await;
+    let (server, step, mut agent) = at_work().await;
     let five = |third: Vec<Part>| {
         let file = |name: &str| file(name, name.as_bytes());
         [file("first"), file("second"), third, file("fourth"), file("fifth")].concat()
@@ -167,9 +161,7 @@ async fn a_file_that_is_not_what_was_announced_is_named_and_its_group_not_noted(
 
 #[tokio::test]
 async fn a_lease_that_is_lost_in_the_middle_lets_nothing_more_through() {
-    let mut server = Server::start().await;
-    let step = claimed(&mut server).await;
-    let mut agent = agent(&server).await;
+    let (mut server, step, mut agent) = at_work().await;
     let (send, messages) = tokio::sync::mpsc::channel(1);
     let messages = tokio_stream::wrappers::ReceiverStream::new(messages);
     let mut late = agent.clone();
@@ -193,9 +185,7 @@ async fn a_lease_that_is_lost_in_the_middle_lets_nothing_more_through() {
 
 #[tokio::test]
 async fn content_is_sent_once_whatever_its_names() {
-    let mut server = Server::start().await;
-    let step = claimed(&mut server).await;
-    let mut agent = agent(&server).await;
+    let (server, step, mut agent) = at_work().await;
     assert_eq!(missing(&mut agent, &step, &[b"same", b"", b"same"]).await, [0, 1, 2]);
     // The second name in the group of the first, and the empty file without a byte.
     let parts = [file("a", b"same"), vec![header("b", b"same"), header("empty", b"")]].concat();
@@ -211,9 +201,7 @@ async fn content_is_sent_once_whatever_its_names() {
 
 #[tokio::test]
 async fn a_file_that_is_here_already_is_not_noted_with_another_size() {
-    let mut server = Server::start().await;
-    let step = claimed(&mut server).await;
-    let mut agent = agent(&server).await;
+    let (server, step, mut agent) = at_work().await;
     put(&mut agent, &step, file("a", b"abc")).await.unwrap();
     let longer = |name: &str| v1::ArtifactHeader { name: name.into(), size: 4, sha256: Digest::of(b"abc").to_string() };
     for parts in [vec![Part::Header(longer("c"))], vec![Part::Header(longer("c")), Part::Data(b"abc".to_vec())]] {
@@ -227,9 +215,7 @@ async fn a_file_that_is_here_already_is_not_noted_with_another_size() {
 
 #[tokio::test]
 async fn a_stream_that_is_not_made_of_files_is_refused_and_says_why() {
-    let mut server = Server::start().await;
-    let step = claimed(&mut server).await;
-    let mut agent = agent(&server).await;
+    let (server, step, mut agent) = at_work().await;
     let again = Part::Attempt(attempt(&step, "i-n1"));
     for (parts, why) in [
         (vec![Part::Data(b"x".to_vec())], "after a header"),

@@ -87,9 +87,7 @@ fn each<S: Strategy>(strategy: &S) -> impl Iterator<Item = S::Value> {
 
 #[tokio::test]
 async fn any_frames_of_a_log_are_stored_in_place_or_nothing() {
-    let mut server = Server::start().await;
-    let step = claimed(&mut server).await;
-    let mut agent = agent(&server).await;
+    let (server, step, mut agent) = at_work().await;
     let mut longest = 0;
     for frames in each(&log_frames(&step)) {
         let shown = format!("{frames:?}");
@@ -114,9 +112,7 @@ async fn any_frames_of_a_log_are_stored_in_place_or_nothing() {
 
 #[tokio::test]
 async fn any_frames_of_files_are_stored_whole_or_nothing() {
-    let mut server = Server::start().await;
-    let step = claimed(&mut server).await;
-    let mut agent = agent(&server).await;
+    let (server, step, mut agent) = at_work().await;
     let mut good = 0;
     for frames in each(&file_frames(&step)) {
         let shown = format!("{frames:?}");
@@ -151,9 +147,7 @@ async fn any_frames_of_files_are_stored_whole_or_nothing() {
 
 #[tokio::test]
 async fn hostile_questions_about_files_are_answered_or_refused() {
-    let mut server = Server::start().await;
-    let step = claimed(&mut server).await;
-    let mut agent = agent(&server).await;
+    let (server, step, mut agent) = at_work().await;
     let sums = prop_oneof![Just(Digest::of(TRUTH).to_string()), "[0-9a-fA-F]{63,65}", "\\PC{0,5}"];
     let sizes = prop_oneof![Just(0), Just(-1), Just(i64::MAX), any::<i64>()];
     let attempts = prop_oneof![4 => Just(Some(attempt(&step, "i-n1"))), 1 => Just(None)];

@@ -20,6 +20,14 @@ pub(super) async fn agent(server: &Server) -> NodeServiceClient<Client> {
     NodeServiceClient::with_interceptor(server.channel().await, Bearer(made.await.unwrap().secret))
 }
 
+/// A server, a step that n1 has claimed, and its agent.
+pub(super) async fn at_work() -> (Server, ClaimedStep, NodeServiceClient<Client>) {
+    let mut server = Server::start().await;
+    let step = claimed(&mut server).await;
+    let agent = agent(&server).await;
+    (server, step, agent)
+}
+
 pub(super) fn attempt(step: &ClaimedStep, instance: &str) -> v1::AttemptRef {
     let node = v1::NodeRef { node_id: "n1".into(), instance: instance.into(), streams: vec!["s1".into()] };
     let of = v1::StepRef { run_id: step.run.to_string(), seq: step.seq, attempt: step.attempt };
@@ -32,9 +40,7 @@ fn log(attempt: Option<v1::AttemptRef>, offset: i64, data: &[u8]) -> v1::PutLogR
 
 #[tokio::test]
 async fn a_log_that_is_still_open_takes_nothing_after_the_lease() {
-    let mut server = Server::start().await;
-    let step = claimed(&mut server).await;
-    let mut agent = agent(&server).await;
+    let (mut server, step, mut agent) = at_work().await;
     let (send, messages) = tokio::sync::mpsc::channel(4);
     let messages = tokio_stream::wrappers::ReceiverStream::new(messages);
     let call = tokio::spawn(async move { agent.put_log(messages).await });
@@ -56,9 +62,7 @@ async fn a_log_that_is_still_open_takes_nothing_after_the_lease() {
 
 #[tokio::test]
 async fn another_instance_writes_nothing() {
-    let mut server = Server::start().await;
-    let step = claimed(&mut server).await;
-    let mut agent = agent(&server).await;
+    let (server, step, mut agent) = at_work().await;
     let other = log(Some(attempt(&step, "i-other")), 0, b"x");
     let refused = agent.put_log(futures::stream::iter([other])).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
