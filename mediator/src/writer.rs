@@ -4,17 +4,23 @@
 //! up to 64 commands in order as if each were alone, one commit, then answers and notices. So a durable commit
 //! costs one sync per group, and no two transactions ever decide about one Run at the same time.
 //!
+//! What a group has granted is claimed in the same commit for those nodes whose work stream is open here, as if the
+//! streams had asked last: so a step costs its Run one commit less before it starts.
+//!
 //! Commands run here, not in the caller's future: a caller that hangs up leaves nothing open. When a commit
 //! fails, memory is thrown away and read again from the store, which is the truth. A group that fails because
 //! of a row in it is taken apart and its commands are tried one by one, so that only the bad one is refused.
 //!
 //! Lock order: the store's fleet lock is the only lock held across an await.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use shared::{
     NodeId, RunId, Timestamp,
-    domain::{Changes, Cx, Decide, Fleet, Settings, Touches, invariant},
+    domain::{Changes, Claim, ClaimedStep, Cx, Decide, Fleet, Refusal, Settings, Touches, invariant},
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -36,8 +42,17 @@ pub struct Writer {
     jobs: mpsc::Sender<Box<dyn Job>>,
 }
 
+/// What became of the claim of a work stream.
+pub type Claimed = Result<Option<ClaimedStep>, Refusal>;
+
 /// What is done with the notices of a commit.
 pub trait Notices: Send + 'static {
+    /// The claims of those of these nodes that listen here. They are decided last in the commit that gives them work.
+    fn claims(&self, work: &BTreeSet<NodeId>) -> Vec<Claim>;
+
+    /// Called after the commit, before [`Notices::committed`], which then does not hear of this node's work.
+    fn claimed(&mut self, node: &NodeId, claimed: Claimed);
+
     /// Called after every commit, in order.
     fn committed(&mut self, changes: Changes, last_event: i64);
 
@@ -152,8 +167,11 @@ impl<N: Notices> Task<N> {
             }
         };
         match self.attempt(tx, &mut group).await {
-            Ok((changes, last_event)) => {
+            Ok(Committed { changes, claimed, last_event }) => {
                 metrics::group(group.len(), timer.elapsed());
+                for (node, claimed) in claimed {
+                    self.notices.claimed(&node, claimed);
+                }
                 self.notices.committed(changes, last_event);
                 for job in group {
                     job.answer(Ok(()));
@@ -178,7 +196,7 @@ impl<N: Notices> Task<N> {
         }
     }
 
-    async fn attempt(&mut self, mut tx: FleetTx, group: &mut [Box<dyn Job>]) -> Result<(Changes, i64), StoreError> {
+    async fn attempt(&mut self, mut tx: FleetTx, group: &mut [Box<dyn Job>]) -> Result<Committed, StoreError> {
         tx.sync(&mut self.fleet).await?;
         tx.catch_up(&mut self.fleet, group.iter().filter_map(|job| job.hears()).collect()).await?;
         let now = tx.now();
@@ -195,18 +213,33 @@ impl<N: Notices> Task<N> {
                 job.refuse(Error::Store(error));
                 continue;
             }
-            let mut ids = SystemIds;
-            let mut cx = Cx::new(now, &settings, &mut ids, &mut changes);
-            job.decide(&mut self.fleet, &mut cx);
+            job.decide(&mut self.fleet, &mut Cx::new(now, &settings, &mut SystemIds, &mut changes));
             debug_assert_eq!(invariant::check(&self.fleet, &settings, now), None);
+        }
+        let claims = self.notices.claims(&changes.work);
+        let touches = claims.iter().flat_map(|claim| claim.touches(&self.fleet, now)).collect();
+        loaded.load(&mut tx, &mut self.fleet, touches, &changes).await?;
+        let mut claimed = Vec::with_capacity(claims.len());
+        for claim in claims {
+            changes.work.remove(&claim.who.node);
+            let outcome = self.fleet.apply(&claim, &mut Cx::new(now, &settings, &mut SystemIds, &mut changes));
+            debug_assert_eq!(invariant::check(&self.fleet, &settings, now), None);
+            claimed.push((claim.who.node, outcome));
         }
         tx.write(&self.fleet, &changes).await?;
         fail::group(fail::Side::Before, &changes);
         let last_event = tx.commit().await?;
         fail::group(fail::Side::After, &changes);
         self.fleet.forget_idle_runs();
-        Ok((changes, last_event))
+        Ok(Committed { changes, claimed, last_event })
     }
+}
+
+/// What a group has brought about.
+struct Committed {
+    changes: Changes,
+    claimed: Vec<(NodeId, Claimed)>,
+    last_event: i64,
 }
 
 /// Which Runs were looked up in this transaction, and which of them cannot be read.

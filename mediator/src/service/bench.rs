@@ -1,10 +1,10 @@
 //! A mediator in miniature for tests: a real SQLite store, real files, and the fleet's rules applied one
 //! command at a time, with poison for every nonce and principal.
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use shared::{
-    Nonce, Timestamp,
+    NodeId, Nonce, Timestamp,
     domain::{
         Advert, AdvertReply, Cancel, Changes, Claim, ClaimedStep, Cx, Decide, Fleet, Ids, OpenWork, Outcome, Policy,
         Report, Settings, Shape, Speaker, Submit, Submitted,
@@ -24,7 +24,7 @@ use crate::{
     clock::Clock,
     record::RecordStore,
     store::Store,
-    writer::{Notices, Writer},
+    writer::{Claimed, Notices, Writer},
 };
 
 struct Poison;
@@ -39,6 +39,12 @@ impl Ids for Poison {
 struct Tell(Arc<watch::Sender<i64>>);
 
 impl Notices for Tell {
+    fn claims(&self, _: &BTreeSet<NodeId>) -> Vec<Claim> {
+        Vec::new()
+    }
+
+    fn claimed(&mut self, _: &NodeId, _: Claimed) {}
+
     fn committed(&mut self, _: Changes, last_event: i64) {
         self.0.send_replace(last_event);
     }

@@ -57,9 +57,9 @@ impl Services {
     /// The speaker is not the rightful one; a store that is not available.
     pub async fn open_work(&self, who: Speaker) -> Result<WorkStream, Error> {
         let stream = self.writer.apply(OpenWork { who: who.clone() }).await?;
-        let signals = self.hub.open(&who.node);
         // From here on this stream speaks only as itself: once a newer one is stored, its claims are refused.
         let who = Speaker { streams: vec![stream.clone()], ..who };
+        let signals = self.hub.open(who.clone());
         Ok(WorkStream { services: self.clone(), who, stream, signals, opened: false, look: true })
     }
 }
@@ -77,13 +77,12 @@ impl WorkStream {
             if std::mem::take(&mut self.look)
                 && let Some(step) = self.services.writer.apply(Claim { who: self.who.clone() }).await?
             {
-                self.services.contracts.claimed(&step);
-                let inputs = self.services.inputs(&step).await?;
-                return Ok(Some(Work::Step(Box::new(step), inputs)));
+                return self.services.work(Box::new(step)).await.map(Some);
             }
             match self.signals.recv().await {
                 None => return Ok(None),
                 Some(Signal::Work) => self.look = true,
+                Some(Signal::Step(step)) => return self.services.work(step).await.map(Some),
                 Some(Signal::AdvertNow) => return Ok(Some(Work::AdvertNow)),
                 Some(Signal::Stop { run, nonce, rev }) => return Ok(Some(Work::Stop { run, nonce, rev })),
             }
@@ -100,6 +99,13 @@ impl Drop for WorkStream {
 }
 
 impl Services {
+    /// A claimed step with its files.
+    async fn work(&self, step: Box<ClaimedStep>) -> Result<Work, Error> {
+        self.contracts.claimed(&step);
+        let inputs = self.inputs(&step).await?;
+        Ok(Work::Step(step, inputs))
+    }
+
     /// The files behind a step's inputs: each name stands for a file or for everything below a folder.
     async fn inputs(&self, step: &ClaimedStep) -> Result<Vec<Input>, Error> {
         if step.inputs.is_empty() {

@@ -86,13 +86,14 @@ impl Leave {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::sample::id;
+    use crate::service::bench::speaker;
 
     #[tokio::test]
     async fn a_stop_waits_for_those_it_asked_and_counts_only_adverts_that_got_the_longer_time() {
         let (leave, hub) = (Leave::new(Settings::default()), Hub::default());
-        let (first, second) = (id::<NodeId>("n1"), id::<NodeId>("n2"));
-        let (mut one, _two) = (hub.open(&first), hub.open(&second));
+        let (first, second) = (speaker("n1"), speaker("n2"));
+        let (mut one, _two) = (hub.open(first.clone()), hub.open(second.clone()));
+        let (first, second) = (first.node, second.node);
         let before = leave.settings();
         let (answered, said) = tokio::join!(
             async {

@@ -1,13 +1,19 @@
 //! What happens after a commit, and not before: work streams and the sealer are woken, watchers are, promotions
 //! are counted.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use shared::domain::{Changes, Wake};
+use shared::{
+    NodeId,
+    domain::{Changes, Claim, Wake},
+};
 use tokio::sync::{Notify, watch};
 
 use super::hub::{Hub, Signal};
-use crate::{metrics, writer::Notices};
+use crate::{
+    metrics,
+    writer::{Claimed, Notices},
+};
 
 /// Carries out the notices of commits.
 pub struct Notifier {
@@ -20,6 +26,19 @@ pub struct Notifier {
 }
 
 impl Notices for Notifier {
+    fn claims(&self, work: &BTreeSet<NodeId>) -> Vec<Claim> {
+        self.hub.listeners(work).into_iter().map(|who| Claim { who }).collect()
+    }
+
+    fn claimed(&mut self, node: &NodeId, claimed: Claimed) {
+        match claimed {
+            Ok(Some(step)) => self.hub.signal(node, Signal::Step(Box::new(step))),
+            Ok(None) => {}
+            // It is no longer the node's stream. Asking itself, it hears why, and ends.
+            Err(_) => self.hub.signal(node, Signal::Work),
+        }
+    }
+
     fn committed(&mut self, changes: Changes, last_event: i64) {
         for node in &changes.work {
             self.hub.signal(node, Signal::Work);

@@ -47,14 +47,19 @@ pub fn preview(
     settings: &Settings,
     now: Timestamp,
 ) -> Result<Vec<Assigned>, Reject> {
-    let width: u32 = requires.iter().fold(0, |sum, require| sum.saturating_add(require.count));
-    let most = settings.max_per_run;
-    if most != 0 && width > most {
-        let reason = format!("the run wants {width} nodes; lease.max_per_run allows {most}");
-        return Err(Reject { code: matching::NEVER, role: None, reason });
+    if let Some(reject) = too_wide(requires, settings) {
+        return Err(reject);
     }
     let reserved = |node: &Node| fleet.reservation.as_ref().is_some_and(|it| it.nodes.contains(&node.id));
     matching::match_roles(requires, fleet.live(now), |node| fleet.is_busy(node) || reserved(node))
+}
+
+/// A width over the limit is a rule of the fleet, not a lack of nodes: waiting would not help.
+fn too_wide(requires: &[crate::contract::Require], settings: &Settings) -> Option<Reject> {
+    let width: u32 = requires.iter().fold(0, |sum, require| sum.saturating_add(require.count));
+    let most = settings.max_per_run;
+    let reason = format!("the run wants {width} nodes; lease.max_per_run allows {most}");
+    (most != 0 && width > most).then_some(Reject { code: matching::NEVER, role: None, reason })
 }
 
 impl Decide for Submit {
@@ -72,13 +77,11 @@ impl Decide for Submit {
                 Err(Refusal::RunExists(self.run.clone()))
             };
         }
-        let reject = match preview(fleet, &self.shape.requires, cx.settings, cx.now) {
-            Err(reject) if reject.is_permanent() => Some(reject),
-            // Whether it runs now is the scan's to say: an older Run of the same shape goes first.
-            Err(_) | Ok(_) => None,
-        };
-        // A width over the limit (no role) is a rule of the fleet, not a lack of nodes: waiting would not help.
-        let reject = reject.filter(|it| it.role.is_none() || self.contract.when_unmatched == WhenUnmatched::Reject);
+        // Whether it runs now is the scan's to say: an older Run of the same shape goes first.
+        let reject = too_wide(&self.shape.requires, cx.settings).or_else(|| match self.contract.when_unmatched {
+            WhenUnmatched::Reject => matching::impossible(&self.shape.requires, fleet.live(cx.now)),
+            WhenUnmatched::Queue => None,
+        });
         let mut run = self.new_run(fleet.next_place, cx.now);
         fleet.next_place += 1;
         fleet.advance(cx);

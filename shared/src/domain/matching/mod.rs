@@ -60,22 +60,8 @@ pub fn match_roles<'a>(
     live: impl Iterator<Item = &'a Node> + Clone,
     busy: impl Fn(&Node) -> bool,
 ) -> Result<Vec<Assigned>, Reject> {
-    for require in requires {
-        let found = count(require, live.clone());
-        if found < require.count {
-            let reason = shortage(require, found, live.clone());
-            return Err(Reject { code: NEVER, role: Some(require.role.clone()), reason });
-        }
-    }
-    // Enough for each role, and yet not for all at once: roles that share no node.
-    if let Err(Lack { require, is_sure: true }) = assign(requires, live.clone()) {
-        let reason = format!(
-            "role {} wants {} with {} apart from the other roles; there are too few for all of them at once",
-            require.role,
-            nodes(require.count),
-            wanted(require),
-        );
-        return Err(Reject { code: NEVER, role: Some(require.role.clone()), reason });
+    if let Some(reject) = impossible(requires, live.clone()) {
+        return Err(reject);
     }
     let free = live.clone().filter(|node| !busy(node));
     assign(requires, free.clone()).map_err(|Lack { require, .. }| {
@@ -88,6 +74,33 @@ pub fn match_roles<'a>(
         );
         Reject { code: NOT_NOW, role: Some(require.role.clone()), reason }
     })
+}
+
+/// Why these requirements will never be met on this fleet, if so. Looks at no more nodes than it takes to know that they
+/// can be: many Runs come in behind thousands of nodes.
+pub(in crate::domain) fn impossible<'a>(
+    requires: &[Require],
+    live: impl Iterator<Item = &'a Node> + Clone,
+) -> Option<Reject> {
+    for require in requires {
+        let wanted = usize::try_from(require.count).unwrap_or(usize::MAX);
+        let found = fitting(require, live.clone()).take(wanted).count();
+        if found < wanted {
+            let reason = shortage(require, u32::try_from(found).unwrap_or(u32::MAX), live.clone());
+            return Some(Reject { code: NEVER, role: Some(require.role.clone()), reason });
+        }
+    }
+    // Enough for each role, and yet not for all at once: roles that share no node.
+    let apart = requires.iter().any(|require| require.apart);
+    let lack = apart.then(|| assign(requires, live).err()).flatten().filter(|lack| lack.is_sure)?;
+    let require = lack.require;
+    let reason = format!(
+        "role {} wants {} with {} apart from the other roles; there are too few for all of them at once",
+        require.role,
+        nodes(require.count),
+        wanted(require),
+    );
+    Some(Reject { code: NEVER, role: Some(require.role.clone()), reason })
 }
 
 /// Who got too few nodes.
@@ -125,8 +138,11 @@ pub(in crate::domain) fn assign<'r, 'a>(
 }
 
 fn count<'a>(require: &Require, nodes: impl Iterator<Item = &'a Node>) -> u32 {
-    let found = nodes.filter(|node| satisfies(&node.capabilities, require)).count();
-    u32::try_from(found).unwrap_or(u32::MAX)
+    u32::try_from(fitting(require, nodes).count()).unwrap_or(u32::MAX)
+}
+
+fn fitting<'a>(require: &Require, nodes: impl Iterator<Item = &'a Node>) -> impl Iterator<Item = &'a Node> {
+    nodes.filter(|node| satisfies(&node.capabilities, require))
 }
 
 /// Whether a node's capabilities meet a requirement. A node may have more than was asked.
