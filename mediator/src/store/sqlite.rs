@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const READERS: u32 = 4;
 /// Multi-row statements exist in several sizes each; all of them stay prepared.
 const STATEMENTS: usize = 512;
+/// Rows that a connection's thread reads ahead: a list of thousands of nodes is handed over in few turns of two threads.
+const ROWS: usize = 1024;
 
 /// Who writes, who reads, and the file below them.
 #[derive(Debug, Clone)]
@@ -58,6 +60,7 @@ pub(super) async fn open(path: &str) -> Result<Pools, StoreError> {
         .foreign_keys(true)
         .busy_timeout(PATIENCE)
         .statement_cache_capacity(STATEMENTS)
+        .row_buffer_size(ROWS)
         .disable_statement_logging();
     let writer = Link::new(options.clone(), verdict);
     // The writer makes the file and sets WAL before anybody reads.
