@@ -273,7 +273,7 @@ async fn begin<DB: sqlx::Database>(
     statement: &'static str,
 ) -> Result<sqlx::Transaction<'static, DB>, sqlx::Error> {
     let pool = pool.clone();
-    let begun = tokio::spawn(async move { pool.begin_with(statement).await }).await;
+    let begun = crate::task::seen_through(async move { pool.begin_with(statement).await }).await;
     begun.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed))
 }
 
