@@ -7,10 +7,13 @@ use sha2::{Digest as _, Sha256};
 use tokio::{fs, io::AsyncWriteExt as _};
 
 use super::{output::hex, tree};
-use crate::session::{
-    retry::{Backoff, CallError, Kind},
-    upload::{Caller, PAGE},
-    wire::{Input, WorkStep},
+use crate::{
+    policy::quarantine::Against,
+    session::{
+        retry::{Backoff, CallError, Kind},
+        upload::{Caller, PAGE},
+        wire::{Input, WorkStep},
+    },
 };
 
 /// Why `$IN` is not complete.
@@ -45,6 +48,16 @@ pub enum InputError {
         /// Why.
         source: std::io::Error,
     },
+}
+
+impl InputError {
+    pub(super) const fn against(&self) -> Against {
+        match self {
+            // What the mediator gives, and what became of it on the way, may be anybody's fault.
+            Self::Path(_) | Self::Fetch { .. } | Self::Checksum { .. } => Against::Others,
+            Self::Io { .. } => Against::Machine,
+        }
+    }
 }
 
 /// How often bytes with a wrong hash are fetched again.

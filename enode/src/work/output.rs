@@ -10,7 +10,7 @@ use std::{
 use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 
-use crate::spool::Artifact;
+use crate::{policy::quarantine::Against, spool::Artifact};
 
 /// Why an output cannot be stored.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +36,24 @@ pub enum OutputError {
         /// Why.
         source: io::Error,
     },
+}
+
+impl OutputError {
+    pub(super) fn against(&self) -> Against {
+        match self {
+            Self::TooLarge { .. } | Self::NotText(_) => Against::Others,
+            // What a program can do to its own files while it goes on, or before.
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::PermissionDenied
+                | io::ErrorKind::NotFound
+                | io::ErrorKind::NotADirectory
+                | io::ErrorKind::IsADirectory
+                | io::ErrorKind::InvalidFilename => Against::Others,
+                _ if source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => Against::Others,
+                _ => Against::Machine,
+            },
+        }
+    }
 }
 
 /// What was found.
