@@ -138,13 +138,14 @@ async fn what_is_a_runs_own_fault_takes_no_machine_away_and_what_is_the_machines
     let rule = Rule { after: 2, within: Duration::from_secs(60) };
     let yard = Yard::with(|config| (config.quarantine, config.artifact_bytes) = (rule, 10)).await;
     let input = |path: &str| v1::InputFile { path: path.into(), sha256: "00".repeat(32), size: 1 };
-    let own: [(fn(&Yard) -> v1::Step, &str); 6] = [
-        (|yard| yard.step(0, &["no-such-tool"]), "could_not_start"),
-        (|yard| yard.step(0, &["./missing"]), "could_not_start"),
-        (|yard| yard.step(0, &["/etc"]), "could_not_start"),
-        (|yard| yard.step(0, &["true", "$NOBODY"]), "could_not_start"),
-        (|yard| yard.step(0, &["true", &"x".repeat(200_000)]), "could_not_start"),
-        (|yard| yard.step(0, &["sh", "-c", "echo 0123456789 > $OUT/big"]), "output_refused"),
+    let long = "x".repeat(200_000);
+    let own: [(&[&str], &str); 6] = [
+        (&["no-such-tool"], "could_not_start"),
+        (&["./missing"], "could_not_start"),
+        (&["/etc"], "could_not_start"),
+        (&["true", "$NOBODY"], "could_not_start"),
+        (&["true", &long], "could_not_start"),
+        (&["sh", "-c", "echo 0123456789 > $OUT/big"], "output_refused"),
     ];
     let mut number = 0;
     let mut fails = async |step: &dyn Fn(&Yard) -> v1::Step, wanted: &str| {
@@ -154,8 +155,8 @@ async fn what_is_a_runs_own_fault_takes_no_machine_away_and_what_is_the_machines
         assert_eq!(reason(&report).0, wanted, "{number}");
         number += 1;
     };
-    for (step, wanted) in own {
-        fails(&step, wanted).await;
+    for (argv, wanted) in own {
+        fails(&|yard| yard.step(0, argv), wanted).await;
     }
     fails(&|yard| v1::Step { inputs: vec![input("x")], ..yard.step(0, &["true"]) }, "input_missing").await;
     fails(&|yard| v1::Step { inputs: vec![input("../x")], ..yard.step(0, &["true"]) }, "input_missing").await;

@@ -138,6 +138,12 @@ impl Queue {
         self.acquires.iter().filter_map(|place| Some((*place, self.line.get(place)?)))
     }
 
+    /// Whether any acquire is in line.
+    #[must_use]
+    pub fn has_acquires(&self) -> bool {
+        !self.acquires.is_empty()
+    }
+
     /// The shape with this hash, while somebody of it waits. For loading only.
     #[must_use]
     pub fn shape(&self, hash: &str) -> Option<Shape> {
