@@ -354,9 +354,9 @@ fn names_that_a_harness_is_given_are_the_agents_own_where_there_is_one() {
         ),
         (
             format!("{}env: {{ANSWER_FILE: x, SCHEMA_FILE: y}}\n", steps(&format!("- {{id: a, {agent}}}"))),
-            "4:7: env.ANSWER_FILE: the agent sets this name itself for an `agent` step; choose another, or set it in the \
+            "4:20: env.ANSWER_FILE: the agent sets this name itself for an `agent` step; choose another, or set it in the \
              `env` of those steps that need it\n\
-             4:23: env.SCHEMA_FILE: the agent sets this name itself for an `agent` step; choose another, or set it in the \
+             4:36: env.SCHEMA_FILE: the agent sets this name itself for an `agent` step; choose another, or set it in the \
              `env` of those steps that need it",
         ),
     ]);

@@ -4,9 +4,10 @@ use std::path::{Component, Path, PathBuf};
 
 use proto::v1::artifact_part::Part;
 use sha2::{Digest as _, Sha256};
+use shared::hex;
 use tokio::{fs, io::AsyncWriteExt as _};
 
-use super::{output::hex, tree};
+use super::tree;
 use crate::{
     policy::quarantine::Against,
     session::{

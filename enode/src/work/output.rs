@@ -9,6 +9,7 @@ use std::{
 
 use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
+use shared::hex;
 
 use crate::{policy::quarantine::Against, spool::Artifact};
 
@@ -122,13 +123,6 @@ fn hash(path: &Path, name: String, limit: u64) -> Result<Artifact, OutputError> 
         total += read as u64;
     }
     Ok(Artifact { name, size: total, sha256: hex(&hasher.finalize()) })
-}
-
-/// Lower-case hex.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 #[cfg(test)]

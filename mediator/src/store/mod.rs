@@ -277,12 +277,6 @@ async fn begin<DB: sqlx::Database>(
     begun.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed))
 }
 
-/// SHA-256, hex.
-fn digest(text: &str) -> String {
-    use sha2::{Digest, Sha256};
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Counts and logs a row that cannot be read.
 fn quarantine(error: &StoreError) {
     if let StoreError::Corrupt { table, .. } = error {

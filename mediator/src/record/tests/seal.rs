@@ -279,7 +279,7 @@ async fn appends_and_seals_that_race_lose_no_acknowledged_byte() {
         }
         let seal = async || loop {
             match room.store.seal(input(&room.run, &["a"])).await {
-                Err(RecordError::SealedElsewhere(_)) => tokio::task::yield_now().await,
+                Err(RecordError::NoTurnToSeal(_)) => tokio::task::yield_now().await,
                 sealed => return sealed.unwrap().truncated,
             }
         };
