@@ -91,9 +91,11 @@ fn edges_call_services_and_the_two_programs_do_not_know_each_other() {
 
 #[test]
 fn only_app_spawns_tasks_that_outlive_a_call() {
-    // `store/mod.rs` waits for the answer to BEGIN even where its caller is gone.
-    let spawn = ["mediator/src/app.rs", "mediator/src/cli/", "mediator/src/store/mod.rs"];
+    // `task.rs` sees what a call began through to its end where the caller is gone; what it runs ends by itself.
+    let spawn = ["mediator/src/app.rs", "mediator/src/cli/", "mediator/src/task.rs"];
     only_in("mediator/src", "tokio::spawn(", &spawn);
+    let sees_through = ["mediator/src/auth/keeper.rs", "mediator/src/service/ready.rs", "mediator/src/store/mod.rs"];
+    only_in("mediator/src", "seen_through(", &[&sees_through[..], &["mediator/src/task.rs"]].concat());
     // `local.rs` answers each question on the owner's socket by itself: a reader that hangs must not stop the next.
     only_in("enode/src", "tokio::spawn(", &["enode/src/app.rs", "enode/src/local.rs"]);
 }

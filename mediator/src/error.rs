@@ -290,7 +290,7 @@ fn record_kind(error: &RecordError) -> Kind {
         RecordError::TooLarge { .. } => Kind::TooLarge,
         RecordError::Checksum { .. } => Kind::Checksum,
         RecordError::Gap { .. } | RecordError::BadDigest(_) => Kind::Invalid,
-        RecordError::NoSpace { .. } | RecordError::Interrupted(_) | RecordError::SealedElsewhere(_) => {
+        RecordError::NoSpace { .. } | RecordError::Interrupted(_) | RecordError::NoTurnToSeal(_) => {
             Kind::StoreUnavailable
         }
         RecordError::NotEnded(_) | RecordError::Io { .. } | RecordError::Damaged { .. } => Kind::Internal,

@@ -9,6 +9,9 @@ use std::collections::HashMap;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 use shared::contract::{Contract, ContractError, Problem};
+use tokio::sync::Semaphore;
+
+use crate::error::Error;
 
 /// Most faults told of one answer.
 const MOST: usize = 5;
@@ -17,11 +20,34 @@ const LONGEST: usize = 300;
 /// Most schemas within a schema, each counted as often as it is referred to.
 const LARGEST: u64 = 10_000;
 
+/// Most schemas that are compiled and applied at a time. Each may take a thread for a moment, and the threads that may
+/// block are wanted for files, too.
+static TURNS: Semaphore = Semaphore::const_new(2);
+
+/// Does work with schemas where it may take its time: what a caller sends, up to a mebibyte of it, with patterns in it,
+/// must not hold up whoever else is served by this thread.
+///
+/// # Errors
+/// The program ends.
+pub async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    let turn = TURNS.acquire().await.map_err(|_| Error::Stopping)?;
+    let work = move || {
+        // Until it is done, even where nobody waits for it any more.
+        let _turn = turn;
+        work()
+    };
+    tokio::task::spawn_blocking(work).await.map_err(|_| Error::Stopping)
+}
+
 /// What a schema says against a value, in words; `None` where it fits.
 ///
 /// # Errors
-/// The schema itself is none.
-pub fn mismatch(schema: &Value, value: &Value) -> Result<Option<String>, String> {
+/// The schema itself is none, or the program ends.
+pub async fn mismatch(schema: Value, value: Value) -> Result<Option<String>, String> {
+    apart(move || fault(&schema, &value)).await.map_err(|error| error.to_string())?
+}
+
+fn fault(schema: &Value, value: &Value) -> Result<Option<String>, String> {
     let validator = compile(schema)?;
     let faults: Vec<String> = validator
         .iter_errors(value)
@@ -34,17 +60,27 @@ pub fn mismatch(schema: &Value, value: &Value) -> Result<Option<String>, String>
     Ok((!faults.is_empty()).then(|| faults.join("; ")))
 }
 
+/// Every schema of a contract: the step's place, the key and the schema.
+fn schemas(contract: &Contract) -> impl Iterator<Item = (usize, &'static str, &Value)> {
+    contract.steps.iter().enumerate().flat_map(|(at, step)| {
+        let agent = step.agent.as_ref().and_then(|it| it.schema.as_ref()).map(|it| ("agent.schema", it));
+        let ask = step.ask.as_ref().and_then(|it| it.form.as_ref()).map(|it| ("ask.form", it));
+        agent.into_iter().chain(ask).map(move |(key, schema)| (at, key, schema))
+    })
+}
+
+/// Whether a contract has any schema.
+#[must_use]
+pub fn is_in(contract: &Contract) -> bool {
+    schemas(contract).next().is_some()
+}
+
 /// Looks at every schema of a contract, so that one that is none is refused before anything runs.
 ///
 /// # Errors
 /// Each schema that does not compile, with its path.
 fn check(contract: &Contract) -> Result<(), ContractError> {
-    let steps = contract.steps.iter().enumerate().flat_map(|(at, step)| {
-        let agent = step.agent.as_ref().and_then(|it| it.schema.as_ref()).map(|it| ("agent.schema", it));
-        let ask = step.ask.as_ref().and_then(|it| it.form.as_ref()).map(|it| ("ask.form", it));
-        agent.into_iter().chain(ask).map(move |(key, schema)| (at, key, schema))
-    });
-    let problems: Vec<Problem> = steps
+    let problems: Vec<Problem> = schemas(contract)
         .filter_map(|(at, key, schema)| {
             let message = compile(schema).err()?;
             Some(Problem { path: format!("steps[{at}].{key}"), position: None, message })
@@ -145,9 +181,9 @@ mod tests {
     #[test]
     fn faults_are_told_with_their_place() {
         let schema = json!({"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}});
-        assert_eq!(mismatch(&schema, &json!({"ok": true})), Ok(None));
-        assert_eq!(mismatch(&schema, &json!({"ok": 1})), Ok(Some("/ok: 1 is not of type \"boolean\"".to_owned())));
-        assert_eq!(mismatch(&schema, &json!({})), Ok(Some("\"ok\" is a required property".to_owned())));
+        assert_eq!(fault(&schema, &json!({"ok": true})), Ok(None));
+        assert_eq!(fault(&schema, &json!({"ok": 1})), Ok(Some("/ok: 1 is not of type \"boolean\"".to_owned())));
+        assert_eq!(fault(&schema, &json!({})), Ok(Some("\"ok\" is a required property".to_owned())));
     }
 
     #[test]
@@ -171,13 +207,13 @@ mod tests {
             (json!({"$ref": "#/nowhere"}), "names no place"),
             (json!({"pattern": "(?=a)"}), "is not a JSON Schema"),
         ] {
-            let error = mismatch(&schema, &answer).unwrap_err();
+            let error = fault(&schema, &answer).unwrap_err();
             assert!(error.contains(why), "{error}");
         }
         let level = json!({"type": "array", "items": {"type": "number"}});
         let used_twice =
             json!({"$defs": {"a": level}, "properties": {"x": {"$ref": "#/$defs/a"}, "y": {"$ref": "#/$defs/a"}}});
-        assert_eq!(mismatch(&used_twice, &json!({"x": [1], "y": [2]})), Ok(None));
+        assert_eq!(fault(&used_twice, &json!({"x": [1], "y": [2]})), Ok(None));
     }
 
     #[test]
@@ -187,5 +223,13 @@ mod tests {
         let error = check(&shared::contract::parse(text.as_bytes()).unwrap()).unwrap_err();
         let paths: Vec<&str> = error.problems.iter().map(|it| it.path.as_str()).collect();
         assert_eq!(paths, ["steps[0].agent.schema", "steps[1].ask.form"], "{error}");
+    }
+
+    #[tokio::test]
+    async fn schemas_are_not_compiled_on_the_thread_that_serves() {
+        use futures::FutureExt;
+        // Not done when it is looked at first: somebody else does it.
+        assert!(mismatch(json!({"pattern": "a{500}"}), json!("b")).now_or_never().is_none());
+        assert!(mismatch(json!({"type": "string"}), json!(1)).await.unwrap().unwrap().contains("not of type"));
     }
 }

@@ -5,8 +5,10 @@
 
 pub mod contract;
 pub mod domain;
+mod hex;
 mod ids;
 mod time;
 
+pub use hex::{hex, sha256_hex};
 pub use ids::{BadId, InstanceId, NodeId, Nonce, Principal, RoleName, RunId, Seq, StepName, StreamId, WorkId};
 pub use time::{BadDuration, Duration, Timestamp};

@@ -344,6 +344,55 @@ fn names_of_environments_and_dollars_are_checked() {
 }
 
 #[test]
+fn names_that_a_harness_is_given_are_the_agents_own_where_there_is_one() {
+    let agent = "uses: b, agent: {harness: h, prompt: p}";
+    refused(&[
+        (
+            steps(&format!("- {{id: a, {agent}, env: {{MAX_TURNS: '3', A: x, PROMPT_FILE: x}}}}")),
+            "3:69: steps[0].env.MAX_TURNS: the agent sets this name itself for an `agent` step; choose another\n\
+             3:93: steps[0].env.PROMPT_FILE: the agent sets this name itself for an `agent` step; choose another",
+        ),
+        (
+            format!("{}env: {{ANSWER_FILE: x, SCHEMA_FILE: y}}\n", steps(&format!("- {{id: a, {agent}}}"))),
+            "4:20: env.ANSWER_FILE: the agent sets this name itself for an `agent` step; choose another, or set it in the \
+             `env` of those steps that need it\n\
+             4:36: env.SCHEMA_FILE: the agent sets this name itself for an `agent` step; choose another, or set it in the \
+             `env` of those steps that need it",
+        ),
+    ]);
+    accepted(&[
+        keys("env: {MAX_TURNS: x}"),
+        steps("- {id: a, uses: b, run: [x], env: {PROMPT_FILE: x, SCHEMA_FILE: y, ANSWER_FILE: z, MAX_TURNS: '3'}}"),
+    ]);
+}
+
+#[test]
+fn what_would_grow_without_end_is_refused() {
+    let ends = |text: &str, wanted: &str| {
+        let said = said(text);
+        assert!(said.ends_with(wanted), "{said}");
+    };
+    let (big, half) = ("x".repeat(300_000), "x".repeat(600_000));
+    let step = |rest: &str| steps(&format!("- {{id: a, uses: b, {rest}}}"));
+    let with = |value: &str, rest: &str| format!("env: {{A: {value}}}\n{}", step(rest));
+    ends(&with(&big, "run: [x], env: {B: $A$A$A$A}"), "steps[0].env.B: it expands to more than 1048576 bytes");
+    ends(&with(&big, "run: [x], env: {A: $A$A$A$A}"), "steps[0].env.A: it expands to more than 1048576 bytes");
+    ends(
+        &with(&half, "run: [x], env: {B: $A}"),
+        "steps[0].env.B: it expands to more than 1048576 bytes, with what stands before it",
+    );
+    ends(
+        &with(&half, "run: [x, $A, $A]"),
+        "steps[0].run[2]: it expands to more than 1048576 bytes, with what stands before it",
+    );
+    ends(
+        &with(&half, "agent: {harness: h, prompt: $A$A}"),
+        "steps[0].agent.prompt: it expands to more than 1048576 bytes",
+    );
+    accepted(&[with(&half, "run: [x, $A], env: {A: $A}"), with(&big, "run: [x, $A$A$A]")]);
+}
+
+#[test]
 fn what_to_do_about_losses_drains_and_missing_nodes_is_a_word() {
     refused(&[(
         keys("on_lost: {retry: -1}\non_drain: later\nwhen_unmatched: wait"),

@@ -1,7 +1,7 @@
 //! The reason `quarantine`: one Run after another failed here at once, so that this node would eat the whole queue.
 //!
-//! Counted are Runs in a row, each once: a contract that names no program must not take a machine away by
-//! repeating itself. A step that completes, whatever its exit code, ends the row; the quarantine it does not end,
+//! Counted are Runs in a row, each once, and of what went wrong only what speaks against the machine ([`Against`]): a
+//! contract with a typo must not take a machine away, neither by repeating itself nor by coming five times. A step that completes, whatever its exit code, ends the row; the quarantine it does not end,
 //! nor does time. Only the owner does, by a new `quarantine_cleared` in the policy file (`enode undrain
 //! --quarantine`). Count and quarantine are kept in `STATE/quarantine/NODE.json`.
 
@@ -25,13 +25,22 @@ pub struct Rule {
     pub within: Duration,
 }
 
+/// What a cause of failure speaks against. Each kind of error says it of itself, by an exhaustive match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Against {
+    /// The machine, or how its owner has set it up: the next Run would fail here, too.
+    Machine,
+    /// The Run, or what came from elsewhere: it would fail on another machine just so, or it is not known.
+    Others,
+}
+
 /// How an attempt ended, as far as it says something about the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The program ran to its end.
     Completed,
     /// It did not, after this long.
-    Failed(FailReason, Duration),
+    Failed(FailReason, Against, Duration),
 }
 
 impl End {
@@ -40,15 +49,19 @@ impl End {
         match self {
             Self::Completed => Some(false),
             // Waiting for what is stuck takes long, and that is the fault.
-            Self::Failed(FailReason::Stuck, _) => Some(true),
-            Self::Failed(_, took) if took > rule.within => Some(false),
+            Self::Failed(FailReason::Stuck, ..) => Some(true),
+            Self::Failed(_, _, took) if took > rule.within => Some(false),
             Self::Failed(
                 FailReason::CouldNotStart
                 | FailReason::WorkspaceLost
                 | FailReason::InputMissing
                 | FailReason::OutputRefused,
+                against,
                 _,
-            ) => Some(true),
+            ) => match against {
+                Against::Machine => Some(true),
+                Against::Others => None,
+            },
             // Ended by the contract, the owner, the mediator or the network.
             Self::Failed(
                 FailReason::Timeout
@@ -60,7 +73,7 @@ impl End {
                 | FailReason::RunClosed
                 | FailReason::NodeRestarted
                 | FailReason::LeaseExpired,
-                _,
+                ..,
             ) => None,
         }
     }
@@ -120,7 +133,7 @@ impl Quarantine {
         if full {
             let how = match end {
                 End::Completed => "",
-                End::Failed(reason, _) => reason.as_str(),
+                End::Failed(reason, ..) => reason.as_str(),
             };
             self.kept.since = Some(now);
             self.kept.cleared = cleared.map(str::to_owned);
@@ -181,7 +194,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_millis(5);
     const RULE: Rule = Rule { after: 3, within: Duration::from_secs(10) };
-    const AT_ONCE: End = End::Failed(FailReason::CouldNotStart, Duration::from_millis(9));
+    const AT_ONCE: End = End::Failed(FailReason::CouldNotStart, Against::Machine, Duration::from_millis(9));
 
     fn run(name: &str) -> RunId {
         name.parse().unwrap()
@@ -218,7 +231,7 @@ mod tests {
     #[test]
     fn what_completes_or_lasts_ends_the_row_and_what_others_ended_says_nothing() {
         let (_dir, path) = fresh();
-        let late = End::Failed(FailReason::OutputRefused, Duration::from_secs(11));
+        let late = End::Failed(FailReason::OutputRefused, Against::Machine, Duration::from_secs(11));
         for end in [End::Completed, late] {
             let mut it = Quarantine::open(path.clone(), RULE, NOW);
             it.ended(&run("a"), AT_ONCE, None, NOW);
@@ -229,7 +242,9 @@ mod tests {
         }
         let mut it = Quarantine::open(path, RULE, NOW);
         for reason in FailReason::ALL {
-            let end = End::Failed(reason, Duration::default());
+            let own = End::Failed(reason, Against::Others, Duration::default()).verdict(RULE);
+            assert_eq!(own, (reason == FailReason::Stuck).then_some(true), "{reason:?}");
+            let end = End::Failed(reason, Against::Machine, Duration::default());
             let counts = end.verdict(RULE) == Some(true);
             let machine = ["could_not_start", "workspace_lost", "input_missing", "output_refused", "stuck"];
             assert_eq!(counts, machine.contains(&reason.as_str()), "{reason:?}");

@@ -8,7 +8,7 @@ use std::{
 
 use shared::{
     NodeId,
-    contract::{AGENT_NAMES, ExpandError, expand},
+    contract::{AGENT_NAMES, ExpandError, MAX_EXPANDED, expand},
 };
 
 use super::workspace::Room;
@@ -25,6 +25,8 @@ pub struct Program {
     pub stdin: Option<PathBuf>,
     /// What it prints is wanted apart from what it complains about.
     pub capture: bool,
+    /// The owner's configuration names it, not the contract.
+    pub is_owners: bool,
 }
 
 /// Why there is no program.
@@ -44,7 +46,13 @@ pub enum ProgramError {
     /// Values that refer to each other.
     #[error("env.{0}: it refers to itself")]
     Circle(String),
+    /// Values that refer to others, which refer to others, and so on.
+    #[error("env.{0}: it refers to others more than {DEEPEST} deep")]
+    TooDeep(String),
 }
+
+/// How far references are followed. A contract that was accepted has two levels.
+const DEEPEST: usize = 32;
 
 /// What a step's program sees, before it is known which program.
 #[derive(Debug)]
@@ -60,14 +68,17 @@ impl Surroundings {
     /// [`ProgramError`]
     pub fn of(step: &WorkStep, node: &NodeId, room: &Room) -> Result<Self, ProgramError> {
         let names = agent_names(step, node, room);
-        let mut env = BTreeMap::new();
+        let mut values = Values { env: &step.env, names: &names, made: BTreeMap::new(), under_way: Vec::new() };
+        let mut size = 0;
         for name in step.env.keys() {
-            let value = value(name, &step.env, &names, 0).map_err(|e| match e {
+            size += values.make(name).map_err(|e| match e {
                 ProgramError::Circle(_) => ProgramError::Circle(name.clone()),
-                other => other,
+                ProgramError::TooDeep(_) => ProgramError::TooDeep(name.clone()),
+                other @ (ProgramError::Empty | ProgramError::Expand { .. }) => other,
             })?;
-            env.insert(name.clone(), value);
+            within(size, || format!("env.{name}"))?;
         }
+        let env = values.made.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         Ok(Self { names, env })
     }
 
@@ -106,40 +117,74 @@ pub fn program(
     own: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Program, ProgramError> {
     let around = Surroundings::of(step, node, room)?;
-    let argv = step.argv.iter().enumerate().map(|(at, arg)| around.expand(|| format!("run[{at}]"), arg));
-    let argv: Vec<String> = argv.collect::<Result<_, _>>()?;
+    let (mut argv, mut size) = (Vec::with_capacity(step.argv.len()), 0);
+    for (at, arg) in step.argv.iter().enumerate() {
+        let place = || format!("run[{at}]");
+        let arg = around.expand(place, arg)?;
+        size += arg.len();
+        within(size, place)?;
+        argv.push(arg);
+    }
     if argv.first().is_none_or(String::is_empty) {
         return Err(ProgramError::Empty);
     }
     Ok(Program { argv, env: around.environment(pass.iter(), own), ..Program::default() })
 }
 
-/// The value of one variable. A reference to another one of the same step is followed.
-fn value(
-    name: &str,
-    env: &BTreeMap<String, String>,
-    names: &BTreeMap<&'static str, String>,
-    depth: usize,
-) -> Result<String, ProgramError> {
-    if depth > env.len() {
-        return Err(ProgramError::Circle(name.to_owned()));
+/// Refuses what is too long only together with what stands before it.
+fn within(size: usize, place: impl FnOnce() -> String) -> Result<(), ProgramError> {
+    if size <= MAX_EXPANDED {
+        return Ok(());
     }
-    let Some(text) = env.get(name) else { return Ok(String::new()) };
-    let failed = std::cell::RefCell::new(None);
-    let expanded = expand(text, |inner| {
-        if let Some(own) = names.get(inner) {
-            return Some(own.clone());
+    Err(ProgramError::Expand { place: place(), source: ExpandError::TooLongTogether })
+}
+
+/// Values of variables. A reference to another one of the same step is followed; each is made once, since what refers
+/// to a few that refer to a few would be made any number of times.
+struct Values<'a> {
+    env: &'a BTreeMap<String, String>,
+    names: &'a BTreeMap<&'static str, String>,
+    made: BTreeMap<&'a str, String>,
+    under_way: Vec<&'a str>,
+}
+
+impl Values<'_> {
+    /// Makes the value of one that is there; how long it is.
+    fn make(&mut self, name: &str) -> Result<usize, ProgramError> {
+        if let Some(value) = self.made.get(name) {
+            return Ok(value.len());
         }
-        env.contains_key(inner).then(|| {
-            value(inner, env, names, depth + 1).unwrap_or_else(|e| {
-                failed.borrow_mut().get_or_insert(e);
-                String::new()
-            })
-        })
-    });
-    match failed.into_inner() {
-        Some(e) => Err(e),
-        None => expanded.map_err(|source| ProgramError::Expand { place: format!("env.{name}"), source }),
+        let Some((name, text)) = self.env.get_key_value(name) else { return Ok(0) };
+        if self.under_way.contains(&name.as_str()) {
+            return Err(ProgramError::Circle(name.clone()));
+        }
+        if self.under_way.len() >= DEEPEST {
+            return Err(ProgramError::TooDeep(name.clone()));
+        }
+        self.under_way.push(name);
+        let mut failed = None;
+        let expanded = expand(text, |inner| {
+            if let Some(own) = self.names.get(inner) {
+                return Some(own.clone());
+            }
+            if !self.env.contains_key(inner) {
+                return None;
+            }
+            // After the first fault nothing more is made.
+            if failed.is_none() {
+                failed = self.make(inner).err();
+            }
+            let value = self.made.get(inner).filter(|_| failed.is_none());
+            Some(value.cloned().unwrap_or_default())
+        });
+        self.under_way.pop();
+        if let Some(e) = failed {
+            return Err(e);
+        }
+        let value = expanded.map_err(|source| ProgramError::Expand { place: format!("env.{name}"), source })?;
+        let size = value.len();
+        self.made.insert(name, value);
+        Ok(size)
     }
 }
 

@@ -94,6 +94,37 @@ fn what_cannot_be_expanded_says_where() {
 }
 
 #[test]
+fn what_would_grow_without_end_is_refused_by_name() {
+    let tenfold = |name: &str| format!("${name}").repeat(10);
+    // Each is ten times the one before it, and the last one ninety megabytes.
+    let mut env = vec![("A0".to_owned(), "x".repeat(900))];
+    env.extend((1..6).map(|n| (format!("A{n}"), tenfold(&format!("A{}", n - 1)))));
+    let said = |argv: &[&str], env: &[(String, String)]| {
+        let env: Vec<(&str, &str)> = env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        make(&step(argv, &env)).unwrap_err().to_string()
+    };
+    assert_eq!(said(&["x"], &env), "env.A4: it expands to more than 1048576 bytes");
+    // In the arguments, one by one and together.
+    let big = [("BIG".to_owned(), "x".repeat(600_000))];
+    assert_eq!(said(&["x", "$BIG$BIG"], &big), "run[1]: it expands to more than 1048576 bytes");
+    assert_eq!(
+        said(&["x", "$BIG", "$BIG"], &big),
+        "run[2]: it expands to more than 1048576 bytes, with what stands before it"
+    );
+    let both = [big[0].clone(), ("BOTH".to_owned(), "$BIG".to_owned())];
+    assert_eq!(said(&["x"], &both), "env.BOTH: it expands to more than 1048576 bytes, with what stands before it");
+    // What stays small is found out in no time, too: each value is made once.
+    let mut env = vec![("B00".to_owned(), String::new())];
+    env.extend((1..30).map(|n| (format!("B{n:02}"), tenfold(&format!("B{:02}", n - 1)))));
+    let names: Vec<(&str, &str)> = env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(get(&make(&step(&["x"], &names)).unwrap(), "B29"), Some(""));
+    // And no chain is deep enough to end the agent.
+    let mut chain = vec![("C0".to_owned(), String::new())];
+    chain.extend((1..=100_000).map(|n| (format!("C{n}"), format!("$C{}", n - 1))));
+    assert!(said(&["x"], &chain).ends_with("it refers to others more than 32 deep"));
+}
+
+#[test]
 fn a_program_with_a_slash_is_relative_to_the_runs_folder() {
     let run = Path::new("/w/run");
     assert_eq!(file("./src/judge", run), "/w/run/./src/judge");

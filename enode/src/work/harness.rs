@@ -4,7 +4,10 @@
 
 use std::{collections::BTreeMap, ffi::OsString, fs, io, path::Path};
 
-use shared::{NodeId, contract::ANSWER_FILE};
+use shared::{
+    NodeId,
+    contract::{ANSWER_FILE, HARNESS_NAMES},
+};
 
 use super::{
     env::{Program, ProgramError, Surroundings},
@@ -14,6 +17,7 @@ use super::{
 };
 use crate::{
     config::harness::{Answer, Group, Harness, Piece, Placeholder},
+    policy::quarantine::Against,
     session::wire::{AgentTask, WorkStep},
     spool::make_private,
 };
@@ -50,6 +54,15 @@ pub enum HarnessError {
         /// Why.
         source: io::Error,
     },
+}
+
+impl HarnessError {
+    pub(super) const fn against(&self) -> Against {
+        match self {
+            Self::Unknown { .. } | Self::Missing { .. } | Self::Program(_) => Against::Others,
+            Self::Io { .. } => Against::Machine,
+        }
+    }
 }
 
 fn list(known: &[String]) -> String {
@@ -96,12 +109,9 @@ pub fn program(
     let missing = |placeholder| HarnessError::Missing { harness: task.harness.clone(), placeholder };
     let argv = fill(&harness.command, &value).map_err(missing)?;
     let mut env = around.environment(pass.iter().chain(&harness.pass_env), own);
-    for (name, placeholder) in [
-        ("PROMPT_FILE", Placeholder::PromptFile),
-        ("SCHEMA_FILE", Placeholder::SchemaFile),
-        ("ANSWER_FILE", Placeholder::AnswerFile),
-        ("MAX_TURNS", Placeholder::MaxTurns),
-    ] {
+    let placeholders =
+        [Placeholder::PromptFile, Placeholder::SchemaFile, Placeholder::AnswerFile, Placeholder::MaxTurns];
+    for (name, placeholder) in HARNESS_NAMES.into_iter().zip(placeholders) {
         match value(placeholder) {
             Some(value) => env.insert(name.into(), value.into()),
             // A value of the contract's would be taken for ours.
@@ -110,7 +120,7 @@ pub fn program(
     }
     let told = harness.placeholders().any(|it| matches!(it, Placeholder::Prompt | Placeholder::PromptFile));
     let stdin = if told { None } else { Some(prompt_file) };
-    Ok(Program { argv, env, stdin, capture: matches!(harness.answer, Answer::Stdout(_)) })
+    Ok(Program { argv, env, stdin, capture: matches!(harness.answer, Answer::Stdout(_)), is_owners: true })
 }
 
 /// The arguments; a placeholder that stands for nothing is named.

@@ -4,13 +4,17 @@ use std::path::{Component, Path, PathBuf};
 
 use proto::v1::artifact_part::Part;
 use sha2::{Digest as _, Sha256};
+use shared::hex;
 use tokio::{fs, io::AsyncWriteExt as _};
 
-use super::{output::hex, tree};
-use crate::session::{
-    retry::{Backoff, CallError, Kind},
-    upload::{Caller, PAGE},
-    wire::{Input, WorkStep},
+use super::tree;
+use crate::{
+    policy::quarantine::Against,
+    session::{
+        retry::{Backoff, CallError, Kind},
+        upload::{Caller, PAGE},
+        wire::{Input, WorkStep},
+    },
 };
 
 /// Why `$IN` is not complete.
@@ -45,6 +49,16 @@ pub enum InputError {
         /// Why.
         source: std::io::Error,
     },
+}
+
+impl InputError {
+    pub(super) const fn against(&self) -> Against {
+        match self {
+            // What the mediator gives, and what became of it on the way, may be anybody's fault.
+            Self::Path(_) | Self::Fetch { .. } | Self::Checksum { .. } => Against::Others,
+            Self::Io { .. } => Against::Machine,
+        }
+    }
 }
 
 /// How often bytes with a wrong hash are fetched again.

@@ -31,7 +31,7 @@ use self::{
 use crate::{
     clock::{self, BootTime},
     config::Config,
-    policy::quarantine::End,
+    policy::quarantine::{Against, End},
     session::{
         core::LeaseKey,
         node::{Job, Stop, StopCause},
@@ -105,23 +105,29 @@ async fn start(bench: &Bench, step: &WorkStep, lingering: &mut Vec<Lingering>) {
     if !wait_for_old(bench, lingering, bench.config.start_timeout).await {
         let why =
             format!("a process group of an earlier step did not go within {} of SIGKILL", bench.config.start_timeout);
-        settle(bench, step, began, Some((step::not_started(step, FailReason::Stuck, why), None)));
+        settle(bench, step, began, Some((step::not_started(step, FailReason::Stuck, why), None)), Against::Machine);
         return;
     }
-    let Done { result, lingering: left } = step::execute(bench, step, orders).await;
+    let Done { result, against, lingering: left } = step::execute(bench, step, orders).await;
     lingering.extend(left);
-    settle(bench, step, began, result);
+    settle(bench, step, began, result, against);
 }
 
 /// Spools a result and hands it to the outbox, unless nobody wants it any more.
-fn settle(bench: &Bench, step: &WorkStep, began: BootTime, result: Option<(Record, Option<LogUpload>)>) {
+fn settle(
+    bench: &Bench,
+    step: &WorkStep,
+    began: BootTime,
+    result: Option<(Record, Option<LogUpload>)>,
+    against: Against,
+) {
     let node = &bench.caller.node;
     let Some((record, log)) = result else {
         node.finish(&step.key);
         bench.spool.set_log_aside(&step.key, "its lease ended while it ran");
         return;
     };
-    if let Some(end) = end(&record.outcome, began.until(clock::boot_time())) {
+    if let Some(end) = end(&record.outcome, against, began.until(clock::boot_time())) {
         node.judge(&step.key.run, end);
     }
     // On disk before it is called finished: an advert must not name a result that a crash would lose.
@@ -139,12 +145,12 @@ fn settle(bench: &Bench, step: &WorkStep, began: BootTime, result: Option<(Recor
 }
 
 /// What a result says about this machine.
-fn end(outcome: &Outcome, took: shared::Duration) -> Option<End> {
+fn end(outcome: &Outcome, against: Against, took: shared::Duration) -> Option<End> {
     match outcome {
         Outcome::Completed { .. } => Some(End::Completed),
         Outcome::NotCompleted { reason, .. } => {
             let reason = FailReason::ALL.into_iter().find(|known| known.as_str() == reason)?;
-            Some(End::Failed(reason, took))
+            Some(End::Failed(reason, against, took))
         }
     }
 }

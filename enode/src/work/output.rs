@@ -9,8 +9,9 @@ use std::{
 
 use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
+use shared::hex;
 
-use crate::spool::Artifact;
+use crate::{policy::quarantine::Against, spool::Artifact};
 
 /// Why an output cannot be stored.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +37,24 @@ pub enum OutputError {
         /// Why.
         source: io::Error,
     },
+}
+
+impl OutputError {
+    pub(super) fn against(&self) -> Against {
+        match self {
+            Self::TooLarge { .. } | Self::NotText(_) => Against::Others,
+            // What a program can do to its own files while it goes on, or before.
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::PermissionDenied
+                | io::ErrorKind::NotFound
+                | io::ErrorKind::NotADirectory
+                | io::ErrorKind::IsADirectory
+                | io::ErrorKind::InvalidFilename => Against::Others,
+                _ if source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => Against::Others,
+                _ => Against::Machine,
+            },
+        }
+    }
 }
 
 /// What was found.
@@ -104,13 +123,6 @@ fn hash(path: &Path, name: String, limit: u64) -> Result<Artifact, OutputError> 
         total += read as u64;
     }
     Ok(Artifact { name, size: total, sha256: hex(&hasher.finalize()) })
-}
-
-/// Lower-case hex.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,10 @@
 
 use std::{io, os::fd::OwnedFd, path::Path, process::ExitStatus};
 
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open},
+};
 use shared::Duration;
 use tokio::{
     io::unix::AsyncFd,
@@ -15,7 +18,10 @@ use tokio::{
 };
 
 use super::env::{self, Program};
-use crate::session::node::{Stop, StopCause};
+use crate::{
+    policy::quarantine::Against,
+    session::node::{Stop, StopCause},
+};
 
 /// Why a program did not start.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +31,31 @@ pub struct StartError {
     folder: String,
     source: io::Error,
     hint: String,
+    /// It came as far as the program itself.
+    at_program: bool,
+    /// The owner's configuration names it, not the contract.
+    is_owners: bool,
+}
+
+impl StartError {
+    /// A program that is not there, cannot be executed or is given too much is the fault of whoever named it. That there
+    /// is no process, no memory or no descriptor for it is the machine's.
+    pub(super) fn against(&self) -> Against {
+        use io::ErrorKind as Kind;
+        if !self.at_program || !Path::new(&self.folder).is_dir() {
+            return Against::Machine;
+        }
+        let too_long = matches!(self.source.kind(), Kind::ArgumentListTooLong | Kind::InvalidInput);
+        let not_there = matches!(
+            self.source.kind(),
+            Kind::NotFound | Kind::PermissionDenied | Kind::NotADirectory | Kind::IsADirectory | Kind::InvalidFilename
+        );
+        let no_program = not_there
+            || [Errno::NOEXEC, Errno::LOOP, Errno::LIBBAD]
+                .iter()
+                .any(|errno| self.source.raw_os_error() == Some(errno.raw_os_error()));
+        if too_long || (no_program && !self.is_owners) { Against::Others } else { Against::Machine }
+    }
 }
 
 /// A program that was started.
@@ -56,12 +87,15 @@ pub enum Ended {
 /// [`StartError`] names the program and the folder.
 pub fn start(program: &Program, folder: &Path) -> Result<(Process, pipe::Receiver), StartError> {
     let name = program.argv.first().cloned().unwrap_or_default();
-    let failed = |source: io::Error| StartError {
+    let failed_at = |at_program, source: io::Error| StartError {
         hint: hint(&name, program, &source),
         program: name.clone(),
         folder: folder.display().to_string(),
         source,
+        at_program,
+        is_owners: program.is_owners,
     };
+    let failed = |source| failed_at(false, source);
     let (reader, writer) = io::pipe().map_err(failed)?;
     let reader = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
     let (stdout, printed) = if program.capture {
@@ -85,7 +119,7 @@ pub fn start(program: &Program, folder: &Path) -> Result<(Process, pipe::Receive
         .stdout(printed)
         .stderr(writer)
         .process_group(0);
-    let child = command.spawn().map_err(failed)?;
+    let child = command.spawn().map_err(|source| failed_at(true, source))?;
     // Drop the write ends that the command still holds, or the pipe never ends.
     drop(command);
     let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
@@ -147,7 +181,7 @@ impl Process {
     /// Signals the whole group.
     pub fn signal(&self, signal: Signal) {
         match kill_process_group(self.group, signal) {
-            Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+            Ok(()) | Err(Errno::SRCH) => {}
             Err(e) => tracing::warn!(group = self.group.as_raw_pid(), ?signal, error = %e, "cannot signal the group"),
         }
     }

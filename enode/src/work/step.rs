@@ -9,16 +9,18 @@ use super::{
     Bench,
     env::{self, Program},
     group::{self},
-    harness, inputs,
+    harness::{self, HarnessError},
+    inputs,
     log::{LogFile, Printed},
     output,
     process::{self, Ended, Process},
     strays::Strays,
-    workspace::Room,
+    workspace::{Room, RoomError},
 };
 use crate::{
     clock,
     config::harness::Answer,
+    policy::quarantine::Against,
     session::{
         node::{Stop, StopCause},
         outbox::LogUpload,
@@ -56,12 +58,22 @@ impl Lingering {
 pub struct Done {
     /// None: nobody wants it.
     pub result: Option<(Record, Option<LogUpload>)>,
+    /// What it speaks against if it did not complete.
+    pub against: Against,
     /// What is left of its process group.
     pub lingering: Option<Lingering>,
 }
 
 fn failed(reason: FailReason, message: impl ToString) -> Outcome {
     Outcome::NotCompleted { reason: reason.as_str().to_owned(), message: message.to_string() }
+}
+
+/// What became of a step that did not complete, and what that speaks against.
+type Failure = (Outcome, Against);
+
+/// The machine's own doing.
+fn own(reason: FailReason, message: impl ToString) -> Failure {
+    (failed(reason, message), Against::Machine)
 }
 
 /// What a stop says in the report, if there is one.
@@ -101,8 +113,9 @@ fn record(step: &WorkStep, outcome: Outcome) -> Record {
 pub async fn execute(bench: &Bench, step: &WorkStep, mut orders: watch::Receiver<Option<Stop>>) -> Done {
     let mut lingering = None;
     match attempt(bench, step, &mut orders, &mut lingering).await {
-        Ok(result) => Done { result: Some(result), lingering },
-        Err(outcome) => Done { result: outcome.map(|outcome| (record(step, outcome), None)), lingering },
+        Ok((record, log, against)) => Done { result: Some((record, Some(log))), against, lingering },
+        Err(Some((outcome, against))) => Done { result: Some((record(step, outcome), None)), against, lingering },
+        Err(None) => Done { result: None, against: Against::Others, lingering },
     }
 }
 
@@ -112,34 +125,35 @@ async fn attempt(
     step: &WorkStep,
     orders: &mut watch::Receiver<Option<Stop>>,
     lingering: &mut Option<Lingering>,
-) -> Result<(Record, Option<LogUpload>), Option<Outcome>> {
+) -> Result<(Record, LogUpload, Against), Option<Failure>> {
     let (rooms, spool) = (bench.rooms.clone(), bench.spool.clone());
     let (key, nonce, first) = (step.key.clone(), step.nonce, step.first_on_node);
     // Both in one go: each turn of the threads that may block costs as much as what it does.
     let (room, log) = tokio::task::spawn_blocking(move || (rooms.enter(&key, nonce, first), spool.create_log(&key)))
         .await
-        .map_err(|e| Some(failed(FailReason::CouldNotStart, e)))?;
+        .map_err(|e| Some(own(FailReason::CouldNotStart, e)))?;
     let room = room.map_err(|e| {
         let reason = match e {
-            super::workspace::RoomError::Lost(_) => FailReason::WorkspaceLost,
-            super::workspace::RoomError::Io { .. } => FailReason::CouldNotStart,
+            RoomError::Lost(_) => FailReason::WorkspaceLost,
+            RoomError::Io { .. } => FailReason::CouldNotStart,
         };
-        Some(failed(reason, e))
+        Some((failed(reason, &e), e.against()))
     })?;
     tokio::select! {
         biased;
         stop = orders.wait_for(Option::is_some) => {
             let cause = stop.ok().and_then(|stop| *stop).map_or(StopCause::LeaseEnded, |stop| stop.cause);
-            return Err(stopped(cause));
+            return Err(stopped(cause).map(|outcome| (outcome, Against::Others)));
         }
         fetched = inputs::fetch(&bench.caller, step, &room.input) => {
-            fetched.map_err(|e| Some(failed(FailReason::InputMissing, e)))?;
+            fetched.map_err(|e| Some((failed(FailReason::InputMissing, &e), e.against())))?;
         }
     }
-    let program = program(bench, step, &room).map_err(|e| Some(failed(FailReason::CouldNotStart, e)))?;
+    let program =
+        program(bench, step, &room).map_err(|e| Some((failed(FailReason::CouldNotStart, &e), e.against())))?;
     let log = log.map(LogFile::new).map_err(|e| {
         let path = bench.spool.log_path(&step.key);
-        Some(failed(FailReason::CouldNotStart, format!("cannot write its log {}: {e}", path.display())))
+        Some(own(FailReason::CouldNotStart, format!("cannot write its log {}: {e}", path.display())))
     })?;
     // Before the program is there: an agent that is killed between the two must find it again.
     if let Err(e) = bench.groups.intend(&step.key.run, &room.out) {
@@ -154,7 +168,7 @@ async fn attempt(
     let (mut process, pipe) = started.map_err(|e: process::StartError| {
         bench.groups.clear();
         bench.spool.remove(&step.key);
-        Some(failed(FailReason::CouldNotStart, e))
+        Some((failed(FailReason::CouldNotStart, &e), e.against()))
     })?;
     let group = process.group();
     bench.caller.node.group(group, &room.out);
@@ -168,8 +182,9 @@ async fn attempt(
     let (ended, status) = run(bench, step, process, strays, orders, lingering).await;
     over.cancel();
     let Ok((mut log, printed)) = copy.await else {
-        return Err(Some(failed(FailReason::Killed, "the agent could not read the program's output")));
+        return Err(Some(own(FailReason::Killed, "the agent could not read the program's output")));
     };
+    let mut against = Against::Others;
     let mut record = record(step, outcome(step, ended, status).ok_or(None).inspect_err(|_| upload.abort())?);
     if matches!(record.outcome, Outcome::Completed { .. }) {
         if let Err(why) = answer(bench, step, &printed, &room).await {
@@ -182,23 +197,22 @@ async fn attempt(
                     log.append(format!("[enode] {line}\n").as_bytes()).await;
                 }
             }
-            Err(refused) => record.outcome = refused,
+            Err(refused) => (record.outcome, against) = refused,
         }
     }
     record.log_bytes = log.close();
     record.out = room.out;
     record.ended_at = clock::now();
-    Ok((record, Some(upload)))
+    Ok((record, upload, against))
 }
 
 /// What is to be started.
-fn program(bench: &Bench, step: &WorkStep, room: &Room) -> Result<Program, String> {
+fn program(bench: &Bench, step: &WorkStep, room: &Room) -> Result<Program, HarnessError> {
     let (config, node) = (&bench.config, &bench.caller.node.id);
     let own = |name: &str| std::env::var_os(name);
     match &step.agent {
-        Some(task) => harness::program(step, task, &config.harnesses, node, room, &config.pass_env, own)
-            .map_err(|e| e.to_string()),
-        None => env::program(step, node, room, &config.pass_env, own).map_err(|e| e.to_string()),
+        Some(task) => harness::program(step, task, &config.harnesses, node, room, &config.pass_env, own),
+        None => Ok(env::program(step, node, room, &config.pass_env, own)?),
     }
 }
 
@@ -273,11 +287,11 @@ fn outcome(step: &WorkStep, ended: Ended, status: Option<std::process::ExitStatu
     }
 }
 
-async fn collect(bench: &Bench, room: &Room) -> Result<(Vec<Artifact>, Vec<String>), Outcome> {
+async fn collect(bench: &Bench, room: &Room) -> Result<(Vec<Artifact>, Vec<String>), Failure> {
     let (out, limit) = (room.out.clone(), bench.config.artifact_bytes);
     match tokio::task::spawn_blocking(move || output::collect(&out, limit)).await {
         Ok(Ok(found)) => Ok((found.files, found.skipped)),
-        Ok(Err(e)) => Err(failed(FailReason::OutputRefused, e)),
-        Err(e) => Err(failed(FailReason::OutputRefused, e)),
+        Ok(Err(e)) => Err((failed(FailReason::OutputRefused, &e), e.against())),
+        Err(e) => Err(own(FailReason::OutputRefused, e)),
     }
 }

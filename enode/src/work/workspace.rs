@@ -20,6 +20,7 @@ use super::{
     tree::remove_tree,
 };
 use crate::{
+    policy::quarantine::Against,
     session::core::{LeaseKey, StepKey},
     spool::{folder_name, make_private},
 };
@@ -63,6 +64,14 @@ pub enum RoomError {
         /// Why.
         source: io::Error,
     },
+}
+
+impl RoomError {
+    pub(super) const fn against(&self) -> Against {
+        match self {
+            Self::Lost(_) | Self::Io { .. } => Against::Machine,
+        }
+    }
 }
 
 impl Rooms {

@@ -1,6 +1,8 @@
 //! Steps that go well, and steps that do not.
 
+use enode::policy::quarantine::Rule;
 use proto::v1::{self, work_item::Item};
+use shared::Duration;
 
 use crate::{Yard, fake, reason};
 
@@ -129,6 +131,48 @@ async fn e05_what_goes_wrong_before_the_start_is_said() {
         assert_eq!(reason, wanted, "{message}");
         assert!(message.contains(text), "{message}");
     }
+}
+
+#[tokio::test]
+async fn what_is_a_runs_own_fault_takes_no_machine_away_and_what_is_the_machines_does() {
+    let rule = Rule { after: 2, within: Duration::from_secs(60) };
+    let yard = Yard::with(|config| (config.quarantine, config.artifact_bytes) = (rule, 10)).await;
+    let input = |path: &str| v1::InputFile { path: path.into(), sha256: "00".repeat(32), size: 1 };
+    let long = "x".repeat(200_000);
+    let own: [(&[&str], &str); 6] = [
+        (&["no-such-tool"], "could_not_start"),
+        (&["./missing"], "could_not_start"),
+        (&["/etc"], "could_not_start"),
+        (&["true", "$NOBODY"], "could_not_start"),
+        (&["true", &long], "could_not_start"),
+        (&["sh", "-c", "echo 0123456789 > $OUT/big"], "output_refused"),
+    ];
+    let mut number = 0;
+    let mut fails = async |step: &dyn Fn(&Yard) -> v1::Step, wanted: &str| {
+        yard.grant(&format!("r{number}"), number);
+        yard.send(Item::Step(step(&yard))).await;
+        let report = yard.until(wanted, |world| world.reports.get(usize::from(number)).cloned()).await;
+        assert_eq!(reason(&report).0, wanted, "{number}");
+        number += 1;
+    };
+    for (argv, wanted) in own {
+        fails(&|yard| yard.step(0, argv), wanted).await;
+    }
+    fails(&|yard| v1::Step { inputs: vec![input("x")], ..yard.step(0, &["true"]) }, "input_missing").await;
+    fails(&|yard| v1::Step { inputs: vec![input("../x")], ..yard.step(0, &["true"]) }, "input_missing").await;
+    let drain = |it: &v1::AdvertiseRequest| it.policy.clone().unwrap_or_default().drain;
+    let advert = yard.advert("an advert after all of them", |_| true).await;
+    assert_eq!(drain(&advert), "", "{:?}", advert.policy);
+
+    // The folder in which its Runs work cannot be used.
+    yard.release();
+    crate::wait_for("nothing is left", || yard.names("work/yard").is_empty().then_some(())).await;
+    std::fs::remove_dir_all(yard.path("work/yard")).unwrap();
+    std::fs::write(yard.path("work/yard"), "not a folder").unwrap();
+    for _ in 0..2 {
+        fails(&|yard| yard.step(0, &["true"]), "could_not_start").await;
+    }
+    yard.advert("the node is held back", |it| drain(it) == "graceful").await;
 }
 
 #[tokio::test]

@@ -5,7 +5,6 @@
 //! name is for people and means nothing here (`docs/adr/0012-who-a-certificate-speaks-for.md`). Whether the
 //! certificate is genuine was decided in the handshake.
 
-use sha2::{Digest, Sha256};
 use shared::{NodeId, Principal, Timestamp};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
@@ -43,7 +42,7 @@ impl ClientCertificate {
     pub fn read(der: &[u8]) -> Result<Self, String> {
         let (_, certificate) = X509Certificate::from_der(der).map_err(|e| format!("it is not X.509: {e}"))?;
         let not_after = certificate.validity().not_after.timestamp().saturating_mul(1_000);
-        let fingerprint = Sha256::digest(der).iter().map(|byte| format!("{byte:02x}")).collect();
+        let fingerprint = shared::sha256_hex(der);
         Ok(Self { fingerprint, not_after: Timestamp::from_millis(not_after), says: says(&certificate) })
     }
 }

@@ -1,39 +1,40 @@
 //! From what a caller shows to who it is.
 //!
-//! What the store says of a credential is remembered for [`REMEMBERED`], so that a busy caller costs one look
-//! a second; that is also how long a revocation may take to be felt by a new call. What is not found is not
-//! remembered: a token that is made while the server runs works at once.
+//! What the store says of a credential is remembered ([`super::memory`]), so that a busy caller costs no look. What is
+//! not found is not remembered: a token that is made while the server runs works at once. Since everybody can make
+//! tokens up, looks for what is not known are few at a time ([`LOOKS`]), and the door says how many may wait for them.
+//! Who is known already waits for none of them.
 
 use std::{
     borrow::Cow,
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use shared::{Duration, Timestamp};
+use shared::Timestamp;
 use subtle::ConstantTimeEq;
+use tokio::sync::Semaphore;
 
-use super::{ClientCertificate, Identity, Says, hash};
+use super::{
+    ClientCertificate, Identity, Says, hash,
+    memory::{Memory, Standing},
+};
 use crate::{
     clock::Clock,
     error::Error,
     store::{Store, TokenRow},
+    task,
 };
 
-/// How long a credential is remembered before the store is asked again.
-const REMEMBERED: Duration = Duration::from_secs(1);
-/// Most credentials remembered.
-const MOST: usize = 10_000;
-
-/// Credentials by key, with the moment of the look; none: nothing is held against this certificate.
-type Known = HashMap<String, (Option<Identity>, Timestamp)>;
+/// Most looks at a time for credentials that are not known: fewer than the store has readers, on either engine.
+const LOOKS: usize = 2;
 
 /// Knows credentials. Cheap to clone.
 #[derive(Clone)]
 pub struct Auth {
     store: Store,
     clock: Clock,
-    known: Arc<Mutex<Known>>,
+    memory: Arc<Mutex<Memory>>,
+    looks: Arc<Semaphore>,
 }
 
 /// Who was let in, and by what.
@@ -55,24 +56,26 @@ impl Auth {
     /// Looks credentials up in this store.
     #[must_use]
     pub fn new(store: Store, clock: Clock) -> Self {
-        Self { store, clock, known: Arc::default() }
+        Self { store, clock, memory: Arc::default(), looks: Arc::new(Semaphore::new(LOOKS)) }
     }
 
-    /// Who sent this `authorization` header over a connection that showed this certificate.
+    /// Who sent this `authorization` header over a connection that showed this certificate. `may_look` is asked before
+    /// the store is asked for a credential that is not known; what it gives is held until that is over.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`] says what is wrong with what was shown; [`Error::Store`].
-    pub async fn identify(
+    /// [`Error::Unauthenticated`] says what is wrong with what was shown; [`Error::Store`]; what `may_look` says.
+    pub async fn identify<P: Send + 'static>(
         &self,
         authorization: Option<&[u8]>,
         certificate: Option<&ClientCertificate>,
+        may_look: impl Fn() -> Result<P, Error>,
     ) -> Result<Caller, Error> {
         let mut keys = Vec::new();
         let by_certificate = match certificate {
             None => None,
             Some(certificate) => {
                 keys.push(TokenRow::certificate_key(&certificate.fingerprint));
-                self.certified(certificate).await?
+                self.certified(certificate, &may_look).await?
             }
         };
         let ends_at = certificate.map(|it| it.not_after);
@@ -92,7 +95,7 @@ impl Auth {
         let secret = bearer(header)
             .ok_or_else(|| refused("the authorization header is not `Bearer TOKEN` with a token of ours"))?;
         let key = hash(secret);
-        let by_token = self.owner(&key).await?;
+        let by_token = self.owner(&key, &may_look).await?;
         keys.push(key);
         let identity = match by_certificate {
             None => by_token,
@@ -101,12 +104,26 @@ impl Auth {
         Ok(Caller { identity, keys, ends_at })
     }
 
-    /// Tells every key that is good no longer, by the store's time.
+    /// Tells every key that is good no longer, by the store's time, and forgets it.
     ///
     /// # Errors
     /// [`Error::Store`].
-    pub async fn dead(&self, tell: impl FnMut(&str)) -> Result<(), Error> {
-        Ok(self.store.dead_tokens(tell).await?)
+    pub async fn dead(&self, mut tell: impl FnMut(&str)) -> Result<(), Error> {
+        // What is read after this moment without being told was good at it.
+        let at = self.clock.now();
+        let heard = |key: &str| {
+            self.memory().forget(key);
+            tell(key);
+        };
+        self.store.dead_tokens(heard).await?;
+        self.memory().heard(at);
+        Ok(())
+    }
+
+    /// Nothing is remembered that could be revoked.
+    #[must_use]
+    pub fn knows_nobody(&self) -> bool {
+        self.memory().is_empty()
     }
 
     /// Now, as certificates are judged.
@@ -116,29 +133,66 @@ impl Auth {
     }
 
     /// Whose token this is the hash of.
-    async fn owner(&self, key: &str) -> Result<Identity, Error> {
-        if let Some(Some(identity)) = self.remembered(key) {
+    async fn owner<P: Send + 'static>(
+        &self,
+        key: &str,
+        may_look: &impl Fn() -> Result<P, Error>,
+    ) -> Result<Identity, Error> {
+        let standing = self.memory().standing(key, self.clock.now());
+        if let Standing::Good(Some(identity)) = standing {
             return Ok(identity);
         }
-        let found = self.store.token_by_hash(key).await?;
+        let read_at = self.clock.now();
+        let found = self.look(key, standing, may_look).await?;
         let ours = |row: &TokenRow| bool::from(row.hash.as_bytes().ct_eq(key.as_bytes()));
         let Some((row, now)) = found.filter(|(row, _)| ours(row)) else {
+            self.memory().forget(key);
             return Err(refused("this token is not known here; `mediator token create` makes one for this mediator"));
         };
         if let Some(at) = row.revoked_at {
+            self.memory().forget(key);
             return Err(refused(format!("this token was revoked at {at}; `mediator token create` makes another one")));
         }
         if let Some(at) = row.expires_at.filter(|at| *at <= now) {
+            self.memory().forget(key);
             return Err(refused(format!("this token expired at {at}; `mediator token create` makes another one")));
         }
         let role = row.role.parse().map_err(|e| Error::Internal(format!("a stored token has a bad role: {e}")))?;
         let identity = Identity { principal: row.principal, role, node: row.node };
-        self.remember(key.to_owned(), Some(identity.clone()));
+        // The store's clock may be another one than ours: what is left counts from before it was asked.
+        let ends_at = row.expires_at.map(|at| read_at + at.since(now));
+        self.memory().good(key.to_owned(), Some(identity.clone()), read_at, ends_at);
         Ok(identity)
     }
 
+    /// Asks the store for a credential.
+    async fn look<P: Send + 'static>(
+        &self,
+        key: &str,
+        standing: Standing,
+        may_look: &impl Fn() -> Result<P, Error>,
+    ) -> Result<Option<(TokenRow, Timestamp)>, Error> {
+        if standing != Standing::Unknown {
+            return Ok(self.store.token_by_hash(key).await?);
+        }
+        let permit = may_look()?;
+        let (store, looks, key) = (self.store.clone(), self.looks.clone(), key.to_owned());
+        // Whoever hangs up and calls again must not have a second one under way.
+        let looked = task::seen_through(async move {
+            let turn = looks.acquire().await;
+            let found = store.token_by_hash(&key).await;
+            drop((turn, permit));
+            found
+        });
+        Ok(looked.await.map_err(|e| Error::Internal(format!("looking a credential up: {e}")))??)
+    }
+
     /// Who the certificate names, if it names anybody and is still good.
-    async fn certified(&self, certificate: &ClientCertificate) -> Result<Option<Identity>, Error> {
+    async fn certified<P: Send + 'static>(
+        &self,
+        certificate: &ClientCertificate,
+        may_look: &impl Fn() -> Result<P, Error>,
+    ) -> Result<Option<Identity>, Error> {
         // The handshake has looked at this, but a connection may outlive its certificate.
         if certificate.not_after <= self.clock.now() {
             let at = certificate.not_after;
@@ -147,14 +201,17 @@ impl Auth {
             )));
         }
         let key = TokenRow::certificate_key(&certificate.fingerprint);
-        if self.remembered(&key).is_none() {
-            if let Some((row, _)) = self.store.token_by_hash(&key).await? {
+        let read_at = self.clock.now();
+        let standing = self.memory().standing(&key, read_at);
+        if !matches!(standing, Standing::Good(_)) {
+            if let Some((row, _)) = self.look(&key, standing, may_look).await? {
+                self.memory().forget(&key);
                 let at = row.revoked_at.unwrap_or(row.created_at);
                 return Err(refused(format!(
                     "this client certificate was revoked at {at}; `mediator pki issue` makes another one"
                 )));
             }
-            self.remember(key, None);
+            self.memory().good(key, None, read_at, None);
         }
         match &certificate.says {
             Says::Nobody => Ok(None),
@@ -163,21 +220,8 @@ impl Auth {
         }
     }
 
-    fn remembered(&self, key: &str) -> Option<Option<Identity>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (identity, until) = known.get(key)?;
-        (*until > self.clock.now()).then(|| identity.clone())
-    }
-
-    fn remember(&self, key: String, identity: Option<Identity>) {
-        let now = self.clock.now();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST {
-            known.retain(|_, (_, until)| *until > now);
-        }
-        if known.len() < MOST {
-            known.insert(key, (identity, now + REMEMBERED));
-        }
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,6 +8,7 @@
 mod call;
 mod certificate;
 mod keeper;
+mod memory;
 mod token;
 
 use shared::{NodeId, Principal};

@@ -10,7 +10,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use sha2::{Digest, Sha256};
 use shared::{Duration, NodeId, Principal, Timestamp};
 
 use super::Role;
@@ -34,11 +33,7 @@ pub struct NewToken {
 /// SHA-256 of a secret in hex. Secrets have 256 random bits, so a slow hash would add nothing.
 #[must_use]
 pub fn hash(secret: &str) -> String {
-    use std::fmt::Write;
-    Sha256::digest(secret.as_bytes()).iter().fold(String::with_capacity(64), |mut hex, byte| {
-        let _infallible = write!(hex, "{byte:02x}");
-        hex
-    })
+    shared::sha256_hex(secret.as_bytes())
 }
 
 /// Stores a fresh token, good for so long or for ever, and returns its secret.

@@ -124,6 +124,7 @@ impl Limits {
                 streams: count(self.streams_per_principal),
                 node_streams: count(self.node_streams_per_principal),
                 strangers: count(self.calls_per_stranger),
+                ..crate::grpc::Quota::default()
             },
         }
     }

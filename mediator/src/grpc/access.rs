@@ -126,7 +126,8 @@ impl Keeper {
             return Ok(Admitted { shape: Shape::Down, caller: None, permit, under_way });
         }
         let header = request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes().to_vec());
-        let caller = self.auth.identify(header.as_deref(), peer.certificate.as_deref()).await?;
+        let may_look = || self.quotas.look(peer.ip);
+        let caller = self.auth.identify(header.as_deref(), peer.certificate.as_deref(), may_look).await?;
         let shape = match access {
             Access::Open | Access::Known => Shape::Once,
             Access::Needs(call) => {

@@ -2,7 +2,7 @@
 //!
 //! A credential may be revoked or run out while a stream that was opened with it goes on, and a client may stop
 //! reading for good. Both are looked for every [`LOOK`], for all streams at once: one question to the store, not
-//! one per stream. A stream that is ended lets go at once of whatever it held, and tells its client why when
+//! one per stream. The same question keeps what is remembered of credentials true ([`Auth::dead`]). A stream that is ended lets go at once of whatever it held, and tells its client why when
 //! that one reads again.
 
 use std::{
@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// How often streams are looked at.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Why a stream was ended from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,7 +167,7 @@ impl Guards {
             }
         }
         let keys: HashSet<&str> = slots.iter().flat_map(|slot| &slot.keys).map(String::as_str).collect();
-        if keys.is_empty() {
+        if keys.is_empty() && auth.knows_nobody() {
             return;
         }
         let mut dead = HashSet::new();

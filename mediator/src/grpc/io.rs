@@ -60,6 +60,12 @@ struct Line {
 pub(super) struct UnderWay(Arc<Line>);
 
 impl Peer {
+    /// Somebody without a certificate.
+    #[cfg(test)]
+    pub(super) fn at(ip: IpAddr) -> Self {
+        Self { ip, certificate: None, line: Arc::default() }
+    }
+
     /// A request of this connection has come in.
     pub(super) fn begin(&self) -> UnderWay {
         self.line.seen.fetch_add(1, Ordering::Relaxed);

@@ -28,11 +28,15 @@ pub struct Quota {
     pub node_streams: usize,
     /// Requests without a credential, from one peer: health, readiness, reflection.
     pub strangers: usize,
+    /// Credentials that are not known and are being looked up, of one peer.
+    pub looks: usize,
+    /// Of all peers.
+    pub all_looks: usize,
 }
 
 impl Default for Quota {
     fn default() -> Self {
-        Self { calls: 512, streams: 1_024, node_streams: 32_768, strangers: 64 }
+        Self { calls: 512, streams: 1_024, node_streams: 32_768, strangers: 64, looks: 16, all_looks: 256 }
     }
 }
 
@@ -43,6 +47,8 @@ enum Key {
     Streams(Principal),
     NodeStreams(Principal),
     Stranger(IpAddr),
+    Looks(IpAddr),
+    AllLooks,
 }
 
 /// What is under way. Cheap to clone.
@@ -97,6 +103,19 @@ impl Quotas {
         self.take(Key::Stranger(peer), self.quota.strangers, what, "limits.calls_per_stranger")
     }
 
+    /// One more look whether a credential that this peer shows is one of ours. Anybody can make credentials up.
+    ///
+    /// # Errors
+    /// [`Error::Overuse`].
+    pub(super) fn look(&self, peer: IpAddr) -> Result<(Permit, Permit), Error> {
+        let peer = crate::tls::places::network(peer);
+        let what = "tokens or certificates being looked up that were not seen before";
+        let own = self.take(Key::Looks(peer), self.quota.looks, what, "the mediator")?;
+        let all =
+            self.take(Key::AllLooks, self.quota.all_looks, "(all callers together) such looks", "the mediator")?;
+        Ok((own, all))
+    }
+
     fn take(&self, key: Key, most: usize, what: &str, setting: &str) -> Result<Permit, Error> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.entry(key.clone()).or_default();
@@ -129,7 +148,7 @@ mod tests {
 
     #[test]
     fn each_principal_has_its_own_share_and_nothing_is_left_behind() {
-        let quotas = Quotas::new(Quota { calls: 2, streams: 1, node_streams: 2, strangers: 1 });
+        let quotas = Quotas::new(Quota { calls: 2, streams: 1, node_streams: 2, strangers: 1, looks: 2, all_looks: 3 });
         let who = |name: &str, role| Identity { principal: id(name), role, node: None };
         let (ann, bob) = (who("ann", Role::Submitter), who("bob", Role::Node));
         let held = (quotas.call(&ann).unwrap(), quotas.call(&ann).unwrap(), quotas.stream(&ann).unwrap());
@@ -141,6 +160,13 @@ mod tests {
         assert!(quotas.stream(&bob).unwrap_err().to_string().contains("limits.node_streams_per_principal"));
         let here = quotas.stranger("::ffff:127.0.0.1".parse().unwrap()).unwrap();
         assert!(quotas.stranger("127.0.0.1".parse().unwrap()).is_err());
+        let at = |text: &str| text.parse::<IpAddr>().unwrap();
+        let looks = (quotas.look(at("10.0.0.1")).unwrap(), quotas.look(at("10.0.0.1")).unwrap());
+        assert!(quotas.look(at("10.0.0.1")).is_err(), "of one peer");
+        let last = quotas.look(at("10.0.0.2")).unwrap();
+        let error = quotas.look(at("10.0.0.3")).unwrap_err();
+        assert_eq!(error.kind(), crate::error::Kind::Busy);
+        drop((looks, last));
         drop(held);
         drop(quotas.call(&ann).unwrap());
         drop((others, here));

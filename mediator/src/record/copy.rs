@@ -1,17 +1,18 @@
 //! Copies of the room's files, for a backup, and what is done with files that a restored store does not know.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File, Permissions},
     io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
-use shared::RunId;
+use shared::{RunId, Seq};
 
 use super::{
     Freed, RecordError, Removal,
-    layout::{self, BLOBS, Home, TMP},
+    layout::{self, BLOBS, Home, LOGS, TMP},
     sync::sync_file_system,
 };
 
@@ -79,21 +80,42 @@ impl Removal {
         sync_file_system(&self.layout.runs).map_err(|error| RecordError::io("sync", &self.layout.runs)(error.into()))
     }
 
+    /// Takes those logs of a Run that is not sealed out of everybody's way that are of none of these attempts, and keeps
+    /// them. Returns how many.
+    ///
+    /// # Errors
+    /// [`RecordError::Io`]
+    pub fn set_logs_apart(&self, run: &RunId, home: Home, known: &BTreeSet<(Seq, u32)>) -> Result<u64, RecordError> {
+        let (dir, mut apart) = (self.layout.home(run, home).join(LOGS), 0);
+        for name in layout::list(&dir)? {
+            let Some((seq, attempt)) = layout::parse_log(&name).filter(|it| !known.contains(it)) else { continue };
+            let (from, to) = (dir.join(&name), self.place_apart(&format!("{run}.log.{seq}.{attempt}"))?);
+            fs::rename(&from, &to).map_err(RecordError::io("move", &from))?;
+            apart += 1;
+        }
+        Ok(apart)
+    }
+
     /// Where to.
     fn move_apart(&self, run: &RunId, home: Home) -> Result<PathBuf, RecordError> {
         let from = self.layout.home(run, home);
-        let dir = self.aside.with_file_name(APART);
-        fs::create_dir_all(&dir).map_err(RecordError::io("create", &dir))?;
         let kind = match home {
             Home::Open => "files",
             Home::Sealing => "sealing",
             Home::Record => "record",
         };
-        let to = (1_u32..).map(|n| dir.join(format!("{run}.{kind}.{n}"))).find(|to| !to.exists());
-        let to = to.unwrap_or_else(|| dir.join(run.as_str()));
+        let to = self.place_apart(&format!("{run}.{kind}"))?;
         fs::set_permissions(&from, Permissions::from_mode(0o755)).map_err(RecordError::io("open up", &from))?;
         fs::rename(&from, &to).map_err(RecordError::io("move", &from))?;
         Ok(to)
+    }
+
+    /// A place for something of this name, where there is nothing yet.
+    fn place_apart(&self, name: &str) -> Result<PathBuf, RecordError> {
+        let dir = self.aside.with_file_name(APART);
+        fs::create_dir_all(&dir).map_err(RecordError::io("create", &dir))?;
+        let to = (1_u32..).map(|n| dir.join(format!("{name}.{n}"))).find(|to| !to.exists());
+        Ok(to.unwrap_or_else(|| dir.join(name)))
     }
 }
 

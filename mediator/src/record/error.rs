@@ -19,9 +19,9 @@ pub enum RecordError {
     /// Only a sealed Run has a Record.
     #[error("run {0} has no sealed Record yet")]
     NotSealed(RunId),
-    /// One mediator seals at a time, and it is another one's turn.
-    #[error("run {0} is not sealed now: another mediator is sealing")]
-    SealedElsewhere(RunId),
+    /// One seals at a time, and nobody while a backup is taken.
+    #[error("run {0} is not sealed now: another mediator is sealing, or a backup is taken")]
+    NoTurnToSeal(RunId),
     /// Only a Run that has ended can be sealed.
     #[error("run {0} has not ended, so its Record cannot be sealed")]
     NotEnded(RunId),

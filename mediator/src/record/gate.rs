@@ -7,7 +7,7 @@
 use std::{
     collections::HashMap,
     ops::Not,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError},
     time::Duration,
 };
 
@@ -62,6 +62,15 @@ impl Gate {
         self.news.send_replace(true);
     }
 
+    fn is_open(&self) -> bool {
+        !*self.closed.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From before it is closed until the disk tells.
+    fn is_being_sealed(&self) -> bool {
+        matches!(self.sealing.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
     /// Wakes those who follow the Run's logs.
     pub(super) fn announce(&self) {
         self.news.send_modify(|_| ());
@@ -114,10 +123,13 @@ struct Map {
 
 impl Gates {
     /// The Run's gate. `is_closed` looks at the disk; it is asked under the lock, so that no sealing can
-    /// begin and end between its answer and the new gate.
-    pub(super) fn of(&self, run: &RunId, is_closed: impl FnOnce() -> bool) -> Arc<Gate> {
+    /// begin and end between its answer and the new gate. It has the last word over a gate that is closed, too: the
+    /// Record may have been removed, and the id used again.
+    pub(super) fn of(&self, run: &RunId, is_closed: impl Fn() -> bool) -> Arc<Gate> {
         let mut map = lock(&self.0);
-        if let Some(gate) = map.gates.get(run) {
+        if let Some(gate) = map.gates.get(run)
+            && (gate.is_open() || gate.is_being_sealed() || is_closed())
+        {
             return gate.clone();
         }
         if map.gates.len() >= map.sweep_at {

@@ -120,7 +120,7 @@ impl RecordStore {
     /// [`RecordError::NotEnded`], [`RecordError::NoSpace`], [`RecordError::Io`]; sealing again goes on.
     pub async fn seal(&self, input: SealInput) -> Result<Sealed, RecordError> {
         let run = input.run.id.clone();
-        let Some(turn) = self.turn_to_seal().await? else { return Err(RecordError::SealedElsewhere(run)) };
+        let Some(turn) = self.turn_to_seal().await? else { return Err(RecordError::NoTurnToSeal(run)) };
         let mut sealed = self.seal_all(&turn, vec![input]).await?;
         sealed.remove(&run).unwrap_or(Err(RecordError::NotSealed(run)))
     }

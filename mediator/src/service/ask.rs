@@ -64,7 +64,8 @@ impl Services {
             return Err(Refusal::not_an_answerer(&by, &ask.answerers).into());
         }
         if let Some(form) = ask.question.get("form") {
-            let fault = schema::mismatch(form, &value).map_err(|why| Error::invalid("answer", why))?;
+            let fault = schema::mismatch(form.clone(), value.clone()).await;
+            let fault = fault.map_err(|why| Error::invalid("answer", why))?;
             if let Some(fault) = fault {
                 return Err(Error::invalid("answer", format!("does not fit the form: {fault}")));
             }

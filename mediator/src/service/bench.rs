@@ -101,6 +101,11 @@ impl Bench {
         answer
     }
 
+    /// Where state and Records are.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// Where the files of Runs are while they are on their way in.
     pub(crate) fn drafts(&self) -> std::path::PathBuf {
         self.dir.path().join("runs/.tmp")

@@ -100,7 +100,7 @@ impl Services {
             Ok(answer) => answer,
             Err(why) => return Some(why),
         };
-        let fault = schema::mismatch(schema, &answer).unwrap_or_else(Some)?;
+        let fault = schema::mismatch(schema.clone(), answer).await.unwrap_or_else(Some)?;
         Some(format!("{ANSWER_FILE} does not fit its schema: {fault}"))
     }
 

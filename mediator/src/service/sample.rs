@@ -21,6 +21,24 @@ pub(crate) fn inputs() -> proptest::test_runner::Config {
     proptest::test_runner::Config { cases, failure_persistence: None, ..proptest::test_runner::Config::default() }
 }
 
+/// Counts the statements of the store that this thread makes, by the names of their queries.
+pub(crate) struct Statements {
+    handle: metrics_exporter_prometheus::PrometheusHandle,
+    _counts: metrics::LocalRecorderGuard<'static>,
+}
+
+impl Statements {
+    pub(crate) fn count() -> Self {
+        let recorder = Box::leak(Box::new(metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder()));
+        Self { handle: recorder.handle(), _counts: metrics::set_default_local_recorder(recorder) }
+    }
+
+    pub(crate) fn of(&self, query: &str) -> u64 {
+        let line = format!("mediator_store_statements_total{{query=\"{query}\"}} ");
+        self.handle.render().lines().find_map(|it| it.strip_prefix(&line)?.parse().ok()).unwrap_or(0)
+    }
+}
+
 pub(crate) fn id<T: std::str::FromStr>(text: &str) -> T
 where
     T::Err: std::fmt::Debug,

@@ -47,12 +47,34 @@ impl Services {
     }
 }
 
-/// Parsing up to a mebibyte, with its schemas, is work for a thread that may be busy.
+/// Parsing up to a mebibyte, and compiling schemas of any size, is work for a thread that may be busy.
 pub(super) async fn parse(text: Vec<u8>) -> Result<Contract, Error> {
     const SMALL: usize = 16 * 1024;
     if text.len() <= SMALL {
-        return Ok(schema::read_contract(&text)?);
+        let contract = contract::parse(&text)?;
+        if !schema::is_in(&contract) {
+            return Ok(contract);
+        }
     }
-    let parsed = tokio::task::spawn_blocking(move || schema::read_contract(&text)).await;
-    Ok(parsed.map_err(|_| Error::Stopping)??)
+    Ok(schema::apart(move || schema::read_contract(&text)).await??)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::service::bench::one_step;
+
+    #[tokio::test]
+    async fn a_contract_with_a_schema_is_not_read_on_the_thread_that_serves() {
+        let plain = one_step("c");
+        assert!(parse(plain.clone().into_bytes()).now_or_never().is_some_and(|it| it.is_ok()), "cheap enough");
+        let form = plain.replace(
+            r#""steps": ["#,
+            r#""steps": [{"id": "a", "ask": {"question": "?", "form": {"type": "object"}}},"#,
+        );
+        assert!(parse(form.clone().into_bytes()).now_or_never().is_none());
+        assert!(parse(form.into_bytes()).await.is_ok());
+    }
 }

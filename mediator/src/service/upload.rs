@@ -194,6 +194,9 @@ impl Upload {
             return Ok(());
         }
         let rows: Vec<_> = rows.into_values().collect();
+        // A lease may have ended since the call began. Where it ends after this, what is published without a row is at
+        // most one group, which nobody can name; the sealing removes it.
+        self.services.fence(&self.key).await?;
         self.services.records.publish(&self.key.run, blobs).await?;
         fail::commit(Side::Before, "files");
         if !self.services.store.put_artifacts(&self.key.fence(), &rows).await? {
@@ -246,5 +249,23 @@ mod tests {
         assert_eq!(noted.len(), GROUP_FILES);
         let drafts = std::fs::read_dir(dir.path().join("runs/.tmp/own")).unwrap();
         assert_eq!(drafts.count(), 0, "nothing half done is left");
+    }
+
+    #[tokio::test]
+    async fn bytes_of_a_lease_that_has_ended_meanwhile_are_not_published() {
+        let mut bench = Bench::new().await;
+        bench.advert("n1", "build", Policy::default()).await;
+        bench.submit("r", &one_step("build")).await;
+        let step = bench.claim("n1").await;
+        let (who, nonce) = (speaker("n1"), step.nonce);
+        let key = AttemptKey { who, run: step.run.clone(), seq: step.seq, attempt: step.attempt, nonce };
+        let mut upload = bench.services.upload(key);
+        upload.begin("late".to_owned(), Digest::of(b"late"), 4).await.unwrap();
+        upload.data(b"late".to_vec()).await.unwrap();
+        bench.cancel("r").await;
+        assert_eq!(upload.finish().await.unwrap_err().kind(), Kind::Stale);
+        assert!(!bench.services.records.has_blob(&step.run, 4, &Digest::of(b"late")).await.unwrap());
+        let drafts = std::fs::read_dir(bench.drafts()).unwrap().flatten();
+        assert_eq!(drafts.map(|it| std::fs::read_dir(it.path()).unwrap().count()).sum::<usize>(), 0, "nothing is left");
     }
 }

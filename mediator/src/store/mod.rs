@@ -273,14 +273,8 @@ async fn begin<DB: sqlx::Database>(
     statement: &'static str,
 ) -> Result<sqlx::Transaction<'static, DB>, sqlx::Error> {
     let pool = pool.clone();
-    let begun = tokio::spawn(async move { pool.begin_with(statement).await }).await;
+    let begun = crate::task::seen_through(async move { pool.begin_with(statement).await }).await;
     begun.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed))
-}
-
-/// SHA-256, hex.
-fn digest(text: &str) -> String {
-    use sha2::{Digest, Sha256};
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Counts and logs a row that cannot be read.

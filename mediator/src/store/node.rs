@@ -7,7 +7,6 @@ use shared::{
 
 use super::{
     batch::{Kind, Rows, Verb, Write},
-    digest,
     error::StoreError,
     row::{Bad, Row},
     sql::{Query, Value},
@@ -95,7 +94,7 @@ pub(super) fn upsert(rows: &mut Rows, node: &Node) -> Result<(), StoreError> {
         Value::maybe(node.stream.as_ref()),
         Value::int(node.advert_no),
         Value::flag(node.stopping),
-        Value::text(digest(&capabilities)),
+        Value::text(shared::sha256_hex(capabilities.as_bytes())),
         Value::show(&node.principal),
         Value::text(node.policy.drain.as_str()),
         Value::text(&node.policy.reason),

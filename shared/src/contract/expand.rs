@@ -10,7 +10,14 @@ use super::{Contract, Step};
 pub const AGENT_NAMES: [&str; 9] =
     ["IN", "OUT", "CACHE", "ATTEMPT", "ROUND", "RUN_ID", "STEP_ID", "NODE_ID", "WORK_ID"];
 
-/// Of these the ones that exist only within a step.
+/// Names that the agent gives to the harness of an `agent` step besides. Its environment may not set them.
+pub const HARNESS_NAMES: [&str; 4] = ["PROMPT_FILE", "SCHEMA_FILE", "ANSWER_FILE", "MAX_TURNS"];
+
+/// Most bytes that a text may expand to; and the arguments of a step together, and its environment. No system starts a
+/// program with more.
+pub const MAX_EXPANDED: usize = 1 << 20;
+
+/// Of [`AGENT_NAMES`] the ones that exist only within a step.
 pub(super) const FOLDERS: [&str; 3] = ["IN", "OUT", "CACHE"];
 
 /// Why a text does not expand.
@@ -22,6 +29,12 @@ pub enum ExpandError {
     /// A dollar that starts nothing.
     #[error("{0:?} is not a name; write $NAME or ${{NAME}}, or $$ for a dollar")]
     Malformed(String),
+    /// More than [`MAX_EXPANDED`].
+    #[error("it expands to more than {MAX_EXPANDED} bytes")]
+    TooLong,
+    /// More than [`MAX_EXPANDED`] with the arguments or values before it.
+    #[error("it expands to more than {MAX_EXPANDED} bytes, with what stands before it")]
+    TooLongTogether,
 }
 
 /// Whether it is an environment name: letters, digits and `_`, no digit first.
@@ -36,12 +49,15 @@ pub fn is_env_name(name: &str) -> bool {
 /// again.
 ///
 /// # Errors
-/// [`ExpandError`] for a name that `lookup` does not know, and for a dollar that starts no name.
-pub fn expand(text: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<String, ExpandError> {
+/// [`ExpandError`] for a name that `lookup` does not know, for a dollar that starts no name, and for what grows too long.
+pub fn expand(text: &str, mut lookup: impl FnMut(&str) -> Option<String>) -> Result<String, ExpandError> {
     let mut done = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {
         done.push_str(&rest[..at]);
+        if done.len() > MAX_EXPANDED {
+            return Err(ExpandError::TooLong);
+        }
         let (here, after) = (&rest[at..], &rest[at + 1..]);
         let malformed = |len: usize| ExpandError::Malformed(here.chars().take(len).collect());
         if let Some(after) = after.strip_prefix('$') {
@@ -64,7 +80,7 @@ pub fn expand(text: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<Str
         done.push_str(&lookup(name).ok_or_else(|| ExpandError::Unknown(name.to_owned()))?);
     }
     done.push_str(rest);
-    Ok(done)
+    if done.len() > MAX_EXPANDED { Err(ExpandError::TooLong) } else { Ok(done) }
 }
 
 /// The arguments and the environment of a step, expanded in the one order that has no circles: the contract's

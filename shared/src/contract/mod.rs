@@ -21,7 +21,7 @@ mod step;
 mod tree;
 mod validate;
 
-pub use expand::{AGENT_NAMES, ExpandError, expand, is_env_name, resolve};
+pub use expand::{AGENT_NAMES, ExpandError, HARNESS_NAMES, MAX_EXPANDED, expand, is_env_name, resolve};
 pub use parse::{canonical_json, contract_hash, parse};
 pub use problem::{ContractError, Problem};
 pub use role_ref::RoleRef;

@@ -1,13 +1,12 @@
 //! From text to a validated [`Contract`], and from one to the text that is stored.
 
-use sha2::{Digest, Sha256};
-
 use super::{
     Contract, MAX_BYTES,
     decode::Decoder,
     problem::{ContractError, Problem, Problems},
     tree, validate,
 };
+use crate::sha256_hex;
 
 /// Parses and validates one YAML or JSON document.
 ///
@@ -67,11 +66,7 @@ pub fn canonical_json(contract: &Contract) -> String {
 /// SHA-256 of [`canonical_json`], in hex.
 #[must_use]
 pub fn contract_hash(contract: &Contract) -> String {
-    use std::fmt::Write;
-    Sha256::digest(canonical_json(contract)).iter().fold(String::with_capacity(64), |mut hex, byte| {
-        let _infallible = write!(hex, "{byte:02x}");
-        hex
-    })
+    sha256_hex(canonical_json(contract).as_bytes())
 }
 
 impl Contract {

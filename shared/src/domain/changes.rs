@@ -299,8 +299,8 @@ pub struct Cx<'a> {
     pub(super) joined: BTreeSet<Place>,
     /// Acquires that do not wait.
     pub(super) impatient: BTreeSet<Place>,
-    /// The fleet's rev when it was scanned last.
-    pub(super) scanned_at: i64,
+    /// What has changed since it was looked last whether Runs wait for each other.
+    pub(super) stirred: line::Stirred,
 }
 
 impl<'a> Cx<'a> {
@@ -315,7 +315,7 @@ impl<'a> Cx<'a> {
             wake: None,
             joined: BTreeSet::new(),
             impatient: BTreeSet::new(),
-            scanned_at: 0,
+            stirred: line::Stirred::default(),
         }
     }
 
@@ -336,7 +336,6 @@ impl Fleet {
     /// # Errors
     /// What [`Decide::decide`] refuses.
     pub fn apply<D: Decide>(&mut self, command: &D, cx: &mut Cx<'_>) -> Result<D::Answer, Refusal> {
-        cx.scanned_at = self.rev;
         let answer = command.decide(self, cx)?;
         debug_assert!(cx.wake.is_none() && cx.joined.is_empty(), "a command opened a node and did not scan");
         line::promotion::scan(self, cx);

@@ -173,6 +173,7 @@ impl Fleet {
     pub(super) fn put_node(&mut self, mut node: Node, cx: &mut Cx<'_>) {
         node.rev = self.advance(cx);
         cx.changes.nodes.insert(node.id.clone());
+        cx.stirred.anything();
         self.load_node(node);
     }
 
@@ -306,12 +307,14 @@ impl Fleet {
             node.rev = rev;
             cx.changes.touched.insert(id.clone());
         }
+        cx.stirred.node(self, id);
     }
 
     /// The Run's row must be written.
     pub(super) fn touch_run(&mut self, run: &RunId, cx: &mut Cx<'_>) {
         self.advance(cx);
         cx.changes.runs.insert(run.clone());
+        cx.stirred.run(self, run);
     }
 
     /// Refuses whoever speaks for a node of which it is not known whose it is.

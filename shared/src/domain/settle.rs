@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{AskChange, Cause, Cx, EventKind, FailReason, Fleet, Place, RunState, StepState, Verdict, Wake, verdict};
-use crate::{NodeId, RunId, Seq};
+use crate::{RunId, Seq};
 
 /// The wake point under which the leases of a Run that ended this way are freed.
 pub(super) const fn wake_of(cause: &Cause) -> Wake {
@@ -105,28 +105,4 @@ pub(super) fn settle(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId) {
     let (succeeded, _) = verdict::judge(run);
     cx.changes.event(EventKind::RunVerifying, Some(id), None, json!({}));
     close(fleet, cx, id, Cause::Judged, succeeded);
-}
-
-/// Gives back the nodes of roles that this step, which is DONE, releases, as far as the Run holds them for nothing
-/// else.
-pub(super) fn release_roles(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq: Seq) {
-    let Some(run) = fleet.runs.get(id) else { return };
-    if run.spec(seq).is_none_or(|spec| spec.release.is_empty()) {
-        return;
-    }
-    let kept = |node: &NodeId| {
-        run.assigned.iter().any(|it| it.node == *node && !run.has_released(&it.role)) || run.needs_node(node)
-    };
-    let freed: Vec<NodeId> = run.nodes().into_iter().filter(|node| !kept(node)).collect();
-    fleet.release_held(id, freed, Wake::PartialRelease, cx);
-}
-
-/// Tells the nodes of a Run that have something to claim.
-pub(super) fn announce_ready(fleet: &Fleet, cx: &mut Cx<'_>, id: &RunId) {
-    let Some(run) = fleet.runs.get(id).filter(|run| run.state == RunState::Running) else { return };
-    for step in run.ready() {
-        if let Some(node) = run.node_of_step(step.seq) {
-            cx.changes.work.insert(node.clone());
-        }
-    }
 }

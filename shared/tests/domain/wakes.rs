@@ -243,3 +243,17 @@ fn after_an_outage_of_the_mediator_nothing_is_lost() {
     world.apply(&Rescan::Startup).unwrap();
     assert_eq!(world.reap(), 1);
 }
+
+#[test]
+fn a_node_that_executes_a_step_is_told_of_the_next_one_when_that_has_ended() {
+    let mut world = World::with(&["n", "m"]);
+    let text = "{requires: [{as: b, capability: build, count: 2}], steps: [{id: long, uses: b, needs: [], run: [x]}, \
+                {id: later, uses: b, needs: [], run: [x]}, {id: short, uses: 'b[1]', needs: [], run: [x]}]}";
+    world.submit("r", text);
+    let (long, short) = (world.claim("m").unwrap(), world.claim("n").unwrap());
+    assert_eq!((long.name.as_str(), short.name.as_str()), ("long", "short"));
+    world.report("n", &short, 0).unwrap();
+    assert!(world.changes.work.is_empty(), "{:?}", world.changes.work);
+    world.report("m", &long, 0).unwrap();
+    assert_eq!(world.changes.work, [crate::world::node_id("m")].into());
+}

@@ -1,4 +1,5 @@
 use super::*;
+use crate::policy::quarantine::Against;
 
 #[test]
 fn a_group_that_does_not_go_holds_the_node_back_until_it_has_gone() {
@@ -32,7 +33,7 @@ fn a_group_that_does_not_go_holds_the_node_back_until_it_has_gone() {
     // A third reason, of another origin: each goes by itself, whatever the others do.
     node.stuck(Some("process group 7 does not go".to_owned()));
     let run: RunId = "r".parse().unwrap();
-    node.judge(&run, End::Failed(shared::domain::FailReason::CouldNotStart, Duration::default()));
+    node.judge(&run, End::Failed(shared::domain::FailReason::CouldNotStart, Against::Machine, Duration::default()));
     let each = |node: &Node| node.status().reasons.into_iter().map(|it| it.source).collect::<Vec<_>>();
     assert_eq!(advertised(&owner).0, "at-boundary");
     assert_eq!(each(&node), ["owner", "quarantine", "stuck"]);

@@ -34,7 +34,8 @@ fn merged(contract: &BTreeMap<String, String>, step: &BTreeMap<String, String>) 
         let kept = |other: &str| {
             Some(if other == name { under.unwrap_or_default().to_owned() } else { format!("${{{other}}}") })
         };
-        // A doubled dollar must still be one when the agent reads it.
+        // A doubled dollar must still be one when the agent reads it. What is too long is refused when it is submitted;
+        // of an older one the agent is left to say that it does not expand.
         let value = expand(&value.replace("$$", "$$$$"), kept).unwrap_or_else(|_| value.clone());
         env.insert(name.clone(), value);
     }
@@ -87,5 +88,12 @@ mod tests {
         assert_eq!(env["PATH"], "/usr/bin:$HERE:/opt/${RUN_ID}");
         assert_eq!(env["COST"], "5$$ for ${HERE}");
         assert_eq!(env["HERE"], "/here");
+    }
+
+    #[test]
+    fn what_would_grow_without_end_is_left_to_the_agent_to_refuse() {
+        let map = |value: String| BTreeMap::from([("X".to_owned(), value)]);
+        let env = merged(&map("x".repeat(10_000)), &map("$X".repeat(1_000)));
+        assert!(env["X"].len() < 20_000, "{}", env["X"].len());
     }
 }

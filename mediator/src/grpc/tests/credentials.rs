@@ -107,14 +107,20 @@ async fn what_a_token_that_ran_out_opened_ends() {
 }
 
 #[tokio::test]
-async fn a_revoked_token_is_refused_within_a_second_by_a_server_that_has_just_seen_it() {
+async fn a_revoked_token_is_refused_soon_by_a_server_that_has_just_seen_it() {
     let server = Server::start().await;
     let token = server.token(Role::Observer).await;
     assert_eq!(server.get("/v1/nodes", Some(&token)).await.0, 200);
     server.bench.services.store.revoke_token(&crate::auth::hash(&token)).await.unwrap();
-    server.bench.clock.advance(Duration::from_secs(1));
-    let (status, _, body) = server.get("/v1/nodes", Some(&token)).await;
-    assert_eq!(status, 401);
+    let refused = async {
+        loop {
+            let (status, _, body) = server.get("/v1/nodes", Some(&token)).await;
+            if status == 401 {
+                return body;
+            }
+        }
+    };
+    let body = timeout(BOUND, refused).await.expect("it is heard of soon");
     assert!(body.contains("was revoked at"), "{body}");
     server.stop().await;
 }

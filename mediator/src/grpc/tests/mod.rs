@@ -5,6 +5,7 @@ mod door;
 mod files;
 mod frames;
 mod limits;
+mod lookups;
 mod pages;
 mod secrets;
 mod streams;

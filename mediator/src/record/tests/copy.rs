@@ -12,7 +12,7 @@ async fn nothing_is_sealed_while_files_are_copied() {
     let removal = Removal::begin(room.dir.path()).unwrap().unwrap();
     let still = removal.hold_still().unwrap();
     let refused = room.store.seal(input.clone()).await.unwrap_err();
-    assert!(matches!(refused, RecordError::SealedElsewhere(_)), "{refused}");
+    assert!(matches!(refused, RecordError::NoTurnToSeal(_)), "{refused}");
     let copy = tempfile::tempdir().unwrap();
     removal.copy_all(copy.path(), &still).unwrap();
     assert!(copy.path().join("runs/build-4711/logs/0.1").exists());
@@ -37,7 +37,7 @@ async fn a_copy_taken_while_runs_are_sealed_misses_and_tears_none() {
     let sealing = tokio::spawn(async move {
         for input in inputs {
             while let Err(error) = store.seal(input.clone()).await {
-                assert!(matches!(error, RecordError::SealedElsewhere(_)), "{error}");
+                assert!(matches!(error, RecordError::NoTurnToSeal(_)), "{error}");
                 tokio::task::yield_now().await;
             }
         }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use shared::domain::FailReason;
 
 use super::{
-    super::{RecordError, Sealed},
+    super::{RecordError, Removal, Sealed},
     *,
 };
 
@@ -99,6 +99,31 @@ async fn a_sealed_record_never_changes() {
         assert!(snapshot(&room.dir.path().join("records")) == before);
         assert!(!room.dir.path().join("runs/build-4711").exists());
         room.reopen();
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_is_used_again_after_gc_takes_logs_and_files_again() {
+    let room = Room::new();
+    for held in [false, true] {
+        room.store.seal(room.filled().await).await.unwrap();
+        // Somebody was late, or still follows: the gate is known as closed.
+        let late = room.store.append_log(&room.run, 0, 1, 10, b"late".to_vec()).await.unwrap_err();
+        assert!(matches!(late, RecordError::Sealed(_)), "{late}");
+        let watch = room.store.watch(&room.run).await.unwrap();
+        let watch = held.then_some(watch);
+        {
+            let removal = Removal::begin(room.dir.path()).unwrap().unwrap();
+            removal.set_aside(&room.run).unwrap();
+            removal.remove(&room.run).unwrap();
+        }
+        room.store.append_log(&room.run, 0, 1, 0, b"anew".to_vec()).await.unwrap();
+        assert_eq!(room.log(0, 1).await, b"anew");
+        room.put(b"a file").await;
+        drop(watch);
+        fs::remove_dir_all(room.dir.path().join("runs/build-4711")).unwrap();
+        room.store.0.logs.release(&room.run);
+        room.store.0.gates.forget(&room.run);
     }
 }
 
@@ -254,7 +279,7 @@ async fn appends_and_seals_that_race_lose_no_acknowledged_byte() {
         }
         let seal = async || loop {
             match room.store.seal(input(&room.run, &["a"])).await {
-                Err(RecordError::SealedElsewhere(_)) => tokio::task::yield_now().await,
+                Err(RecordError::NoTurnToSeal(_)) => tokio::task::yield_now().await,
                 sealed => return sealed.unwrap().truncated,
             }
         };

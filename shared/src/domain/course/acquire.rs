@@ -26,6 +26,7 @@ pub(super) fn stand_in_line(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq:
     fleet.touch_run(id, cx);
     fleet.queue.insert(place, id.clone(), Shape::of_acquire(id, seq, &acquire.require()), cx.now);
     cx.joined.insert(place);
+    cx.stirred.anything();
     if !acquire.wait {
         cx.impatient.insert(place);
     }

@@ -107,7 +107,7 @@ fn follow(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq: Seq, pick: Option
         let changed = fork::decide(run, &targets, &pick, cx.now);
         cx.changes.steps.extend(changed.into_iter().map(|seq| (id.clone(), seq)));
     }
-    settle::release_roles(fleet, cx, id, seq);
+    release_roles(fleet, cx, id, seq);
 }
 
 /// Goes on with a Run after any of its steps has changed: whether it is over, what the mediator does for it
@@ -119,7 +119,7 @@ pub(super) fn proceed(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId) {
     for node in fleet.nodes_held_by(id) {
         boundary(fleet, cx, &node);
     }
-    settle::announce_ready(fleet, cx, id);
+    announce_ready(fleet, cx, id);
 }
 
 /// A step that is ready and whose role was never acquired could wait for ever: the way that led here went past the
@@ -143,6 +143,30 @@ fn begin_own_steps(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId) {
             StepKind::Run | StepKind::Agent => {}
             StepKind::Ask => ask::open(fleet, cx, id, seq),
             StepKind::Acquire => acquire::stand_in_line(fleet, cx, id, seq),
+        }
+    }
+}
+
+/// Gives back the nodes of roles that this step, which is DONE, releases, as far as the Run holds them for nothing
+/// else.
+fn release_roles(fleet: &mut Fleet, cx: &mut Cx<'_>, id: &RunId, seq: Seq) {
+    let Some(run) = fleet.runs.get(id) else { return };
+    if run.spec(seq).is_none_or(|spec| spec.release.is_empty()) {
+        return;
+    }
+    let kept = |node: &NodeId| {
+        run.assigned.iter().any(|it| it.node == *node && !run.has_released(&it.role)) || run.needs_node(node)
+    };
+    let freed: Vec<NodeId> = run.nodes().into_iter().filter(|node| !kept(node)).collect();
+    fleet.release_held(id, freed, Wake::PartialRelease, cx);
+}
+
+/// Tells the nodes of a Run that have something to claim. One that executes a step is told when that has ended.
+fn announce_ready(fleet: &Fleet, cx: &mut Cx<'_>, id: &RunId) {
+    let Some(run) = fleet.runs.get(id).filter(|run| run.state == RunState::Running) else { return };
+    for step in run.ready() {
+        if let Some(node) = run.node_of_step(step.seq).filter(|node| run.claimed_on(node).is_none()) {
+            cx.changes.work.insert(node.clone());
         }
     }
 }

@@ -7,8 +7,50 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     NodeId, RunId, Seq, Timestamp,
-    domain::{Fleet, Run, RunState, StepState, matching},
+    domain::{Fleet, Queued, Run, RunState, StepState, matching},
 };
+
+/// What can have shut somebody in since it was looked last. Few commands stir anything: most concern no acquire and no
+/// node that one waits for.
+#[derive(Debug, Default)]
+pub(in crate::domain) struct Stirred {
+    /// An acquire has joined, or what a node can do or may be used for is new.
+    anything: bool,
+    /// Runs of which a row changed while somebody's acquire stood in line.
+    runs: BTreeSet<RunId>,
+    /// Nodes whose lease came or went meanwhile.
+    nodes: BTreeSet<NodeId>,
+}
+
+impl Stirred {
+    pub(in crate::domain) const fn anything(&mut self) {
+        self.anything = true;
+    }
+
+    pub(in crate::domain) fn run(&mut self, fleet: &Fleet, run: &RunId) {
+        if fleet.queue.has_acquires() && !self.anything {
+            self.runs.insert(run.clone());
+        }
+    }
+
+    pub(in crate::domain) fn node(&mut self, fleet: &Fleet, node: &NodeId) {
+        if fleet.queue.has_acquires() && !self.anything {
+            self.nodes.insert(node.clone());
+        }
+    }
+
+    /// Whether to look. Only Runs with an acquire in line can wait for each other. They come to do so when one of them
+    /// comes to stand still, or when a node that one of them waits for is leased, given back or becomes another one.
+    /// That an advert runs out is no command: the reaper looks each time.
+    pub(super) fn is_due(&self, fleet: &Fleet) -> bool {
+        let wants = |queued: &Queued| {
+            let mut nodes = self.nodes.iter().filter_map(|id| fleet.node(id));
+            nodes.any(|node| queued.shape.requires.iter().any(|it| matching::satisfies(&node.capabilities, it)))
+        };
+        let concerns = |queued: &Queued| self.runs.contains(&queued.run) || wants(queued);
+        fleet.queue.has_acquires() && (self.anything || fleet.queue.acquires().any(|(_, queued)| concerns(queued)))
+    }
+}
 
 /// A Run that stands still, and what it waits for.
 struct Still {
@@ -72,3 +114,7 @@ fn is_in_the_way(fleet: &Fleet, set: &BTreeMap<RunId, Still>, run: &RunId) -> bo
     let wanted = set.values().flat_map(|still| &still.wanted).flat_map(|(_, nodes)| nodes);
     wanted.into_iter().any(|node| fleet.lease(node).is_some_and(|lease| lease.run == *run))
 }
+
+#[cfg(test)]
+#[path = "deadlock_tests.rs"]
+mod tests;

@@ -9,5 +9,6 @@ pub(super) mod promotion;
 mod queue;
 pub(super) mod reservation;
 
+pub(super) use deadlock::Stirred;
 pub use queue::{Place, Queue, Queued, Shape};
 pub use reservation::Reservation;

@@ -18,7 +18,7 @@ use crate::{
 
 /// Serves whoever the nodes that this command opened, or the places that it put in line, make it possible to.
 pub(in crate::domain) fn scan(fleet: &mut Fleet, cx: &mut Cx<'_>) {
-    let (mut name, before) = (None, cx.scanned_at);
+    let mut name = None;
     loop {
         let heads = heads(fleet, cx);
         name = name.into_iter().chain(cx.wake.take()).min();
@@ -28,16 +28,12 @@ pub(in crate::domain) fn scan(fleet: &mut Fleet, cx: &mut Cx<'_>) {
             continue;
         }
         // The reaper looks even where nothing has changed: an advert that has run out can be what shuts them in.
-        if (fleet.rev != before || cx.changes.reaped)
-            && let Some((run, seq)) = deadlock::find(fleet, cx.now)
-        {
-            course::end_acquire(fleet, cx, &run, seq, FailReason::Deadlock);
-        }
-        if cx.joined.is_empty() && cx.opened.is_empty() {
-            break;
-        }
+        let is_due = std::mem::take(&mut cx.stirred).is_due(fleet) || cx.changes.reaped;
+        let Some((run, seq)) = is_due.then(|| deadlock::find(fleet, cx.now)).flatten() else { break };
+        course::end_acquire(fleet, cx, &run, seq, FailReason::Deadlock);
+        // Others may wait for each other, too.
+        cx.stirred.anything();
     }
-    cx.scanned_at = fleet.rev;
 }
 
 /// Scans the whole line: at the start, and by the sweep.

@@ -59,15 +59,9 @@ impl Shape {
     /// The shape of these requirements.
     #[must_use]
     pub fn new(requires: &[Require]) -> Self {
-        use sha2::{Digest, Sha256};
-        use std::fmt::Write;
-        let mut hasher = Sha256::new();
         // The derived `Debug` of these plain types is canonical: maps are sorted, texts are quoted.
-        hasher.update(format!("{requires:?}"));
-        let mut hash = String::with_capacity(32);
-        for byte in &hasher.finalize()[..16] {
-            let _infallible = write!(hash, "{byte:02x}");
-        }
+        let mut hash = crate::sha256_hex(format!("{requires:?}").as_bytes());
+        hash.truncate(32);
         Self { hash: hash.into(), requires: requires.into() }
     }
 }
@@ -136,6 +130,12 @@ impl Queue {
     /// The acquires in line, oldest first.
     pub fn acquires(&self) -> impl Iterator<Item = (Place, &Queued)> {
         self.acquires.iter().filter_map(|place| Some((*place, self.line.get(place)?)))
+    }
+
+    /// Whether any acquire is in line.
+    #[must_use]
+    pub fn has_acquires(&self) -> bool {
+        !self.acquires.is_empty()
     }
 
     /// The shape with this hash, while somebody of it waits. For loading only.
