@@ -42,6 +42,28 @@ pub(crate) struct Client {
     mediators: Arc<[(String, Channel)]>,
     used: Arc<AtomicUsize>,
     bearer: Bearer,
+    shown: Option<Shown>,
+}
+
+/// The certificate that this program shows.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    pub(super) cert: PathBuf,
+    pub(super) ca: Option<PathBuf>,
+}
+
+impl Shown {
+    /// What to look at when a server wants nothing of it.
+    pub(crate) fn advice(&self) -> String {
+        let ca = self.ca.as_ref().map_or_else(|| "the server's".to_owned(), |ca| ca.display().to_string());
+        format!(
+            "--client-cert {} must be signed by the authority in the server's tls.client_ca, be valid today and not be \
+             revoked: `openssl x509 -noout -issuer -dates -in {}` shows it, `mediator pki issue` makes another. (--ca {ca} is \
+             only whom this side believes.) The server's log says what it did not like.",
+            self.cert.display(),
+            self.cert.display(),
+        )
+    }
 }
 
 /// The channel with the token on every call.
@@ -87,7 +109,7 @@ impl Client {
             return Err(Failure::refused("--mediator: there is no address in it")
                 .advise("Write it as http://HOST:PORT or https://HOST:PORT, several with commas between."));
         }
-        Ok(Self { mediators: mediators.into(), used: Arc::default(), bearer: Bearer(bearer) })
+        Ok(Self { mediators: mediators.into(), used: Arc::default(), bearer: Bearer(bearer), shown: shown(global) })
     }
 
     fn mediator(global: &Global, url: &str) -> Outcome<(String, Channel)> {
@@ -179,8 +201,13 @@ impl Client {
         what: &str,
         answer: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Outcome<T> {
-        let url = self.url().to_owned();
-        self.attempt(answer).await.map_err(|status| refusal::failure(&url, what, &status))
+        let asked = self.used().0.clone();
+        self.attempt(answer).await.map_err(|status| refusal::failure(&asked, what, &status, self.shown.as_ref()))
+    }
+
+    /// What this status means, as the end of a command. `what` is the sentence "cannot …" without its cause.
+    pub(crate) fn failure(&self, what: &str, status: &Status) -> Failure {
+        refusal::failure(self.url(), what, status, self.shown.as_ref())
     }
 
     /// The same with the bare status, for those who try again.
@@ -199,6 +226,10 @@ impl Client {
         }
         answer
     }
+}
+
+fn shown(global: &Global) -> Option<Shown> {
+    Some(Shown { cert: global.client_cert.clone()?, ca: global.ca.clone() })
 }
 
 fn serves(answer: Response<HealthCheckResponse>) -> bool {

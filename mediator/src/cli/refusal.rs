@@ -5,7 +5,10 @@ use std::error::Error;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::exit::{Exit, Failure};
+use super::{
+    client::Shown,
+    exit::{Exit, Failure},
+};
 
 /// Nothing was heard from the mediator, so the same request may be sent again.
 pub(crate) fn is_unreachable(status: &Status) -> bool {
@@ -61,12 +64,12 @@ fn broke(status: &Status) -> bool {
 }
 
 /// Turns a status into a failure. `what` is the sentence "cannot …" without its cause.
-pub(crate) fn failure(url: &str, what: &str, status: &Status) -> Failure {
+pub(crate) fn failure(url: &str, what: &str, status: &Status, shown: Option<&Shown>) -> Failure {
     let details = status.get_error_details();
     let info = details.error_info();
     let reason = info.map_or("", |info| info.reason.as_str());
     if is_unreachable(status) && info.is_none() {
-        return unreachable(url, &cause(status));
+        return unreachable(url, &cause(status), shown);
     }
     let problems: Vec<_> = details
         .bad_request()
@@ -86,14 +89,30 @@ pub(crate) fn failure(url: &str, what: &str, status: &Status) -> Failure {
     // What the mediator itself advises needs no second advice; where a token goes is this program's business.
     let advised = message.contains("`mediator ") && status.code() != Code::Unauthenticated;
     let failure = Failure::new(exit_of(status), message);
-    match advice(reason, status.code()).filter(|_| !advised) {
-        Some(advice) => failure.advise(advice),
-        None => failure,
+    match (advice(reason, status.code()).filter(|_| !advised), shown) {
+        (Some(_), Some(shown)) if status.code() == Code::Unauthenticated => failure.advise(shown.advice()),
+        (Some(advice), _) => failure.advise(advice),
+        (None, _) => failure,
     }
 }
 
 /// Nobody answers at this address, or nobody whom this program may believe.
-pub(crate) fn unreachable(url: &str, cause: &str) -> Failure {
+pub(crate) fn unreachable(url: &str, cause: &str, shown: Option<&Shown>) -> Failure {
+    // A server says what it thinks of a client's certificate after the handshake, or just leaves.
+    let left =
+        ["broken pipe", "Broken pipe", "received fatal alert", "onnection reset", "peer closed", "closed before"];
+    if url.starts_with("https://") && left.iter().any(|words| cause.contains(words)) {
+        let (what, advice) = match shown {
+            Some(shown) => ("it refused the certificate that was shown", shown.advice()),
+            None => (
+                "it ended the connection",
+                "A server with tls.client_auth = \"required\" wants a certificate: give one with --client-cert and \
+                 --client-key; `mediator pki issue` makes one. Its log says more."
+                    .to_owned(),
+            ),
+        };
+        return Failure::new(Exit::Unreachable, format!("{url} was reached, but {what} ({cause})")).advise(advice);
+    }
     let (what, advice) = tls_trouble(cause).unwrap_or((
         "",
         "Is `mediator serve` running? Another address is given with --mediator URL or MEDIATOR_URL; a server with TLS \

@@ -87,7 +87,7 @@ async fn send(
             }
             Err(status) => status,
         };
-        let failure = refusal::failure(client.url(), &format!("cannot submit Run {run}"), &status);
+        let failure = client.failure(&format!("cannot submit Run {run}"), &status);
         if !refusal::is_unreachable(&status) {
             progress.done(io);
             return Err(failure);

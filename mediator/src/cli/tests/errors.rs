@@ -81,6 +81,33 @@ async fn addresses_and_files_that_cannot_work() {
     }
 }
 
+#[test]
+fn a_server_that_leaves_over_a_certificate_is_not_called_down() {
+    let failure = |cause: &str, shown: Option<&crate::cli::client::Shown>| {
+        let failure = crate::cli::refusal::unreachable("https://yard:7070", cause, shown);
+        format!("{}\n{}", failure.message, failure.advice.unwrap_or_default())
+    };
+    let shown = crate::cli::client::Shown { cert: "me.crt".into(), ca: Some("ca.crt".into()) };
+    for cause in [
+        "stream closed because of a broken pipe",
+        "received fatal alert: UnknownCA",
+        "Connection reset by peer (os error 104)",
+    ] {
+        let said = failure(cause, Some(&shown));
+        assert!(
+            said.starts_with("https://yard:7070 was reached, but it refused the certificate that was shown"),
+            "{said}"
+        );
+        assert!(said.contains("tls.client_ca") && said.contains("me.crt"), "{said}");
+        assert!(failure(cause, None).contains("give one with --client-cert"), "{}", failure(cause, None));
+    }
+    assert!(failure("Connection refused (os error 111)", Some(&shown)).contains("Is `mediator serve` running?"));
+    // Nor is somebody who shows one told to show a token first of all.
+    let refused = refusal(Code::Unauthenticated, "UNAUTHENTICATED", "this certificate was revoked");
+    let failure = crate::cli::refusal::failure("https://yard:7070", "cannot list the nodes", &refused, Some(&shown));
+    assert!(failure.advice.unwrap().starts_with("--client-cert me.crt must be signed by"));
+}
+
 #[tokio::test]
 async fn the_token_of_the_file_is_sent() {
     let fake = Fake::start().await;
