@@ -193,8 +193,8 @@ impl Loader {
             // A file that could not be read may well say it.
             if self.from("name").is_none() && !self.unread {
                 self.faults.push(
-                    "name is not set: write name = \"…\" into the config file (`enode init` makes one), or give --name \
-                     or ENODE_NAME"
+                    "name is not set: give the agent's file with --config FILE (`enode init` makes one) and write name = \
+                     \"…\" into it, or give --name or ENODE_NAME"
                         .to_owned(),
                 );
             }
@@ -241,6 +241,9 @@ impl Loader {
                 }
                 Some(path) => {
                     if let Err(why) = read_text(path, 1 << 20) {
+                        let why = format!(
+                            "{why}; copy the ca.crt there that `mediator pki init` wrote on the mediator's host"
+                        );
                         match need {
                             Need::All => self.fault("ca_file", &why),
                             Need::Owner => self.warnings.push(format!("{} {why}", self.place("ca_file"))),

@@ -178,7 +178,7 @@ fn transport_and_authority_must_fit() {
     for (text, want) in [
         ("mediator = \"http://127.0.0.1:1\"\nca_file = \"ca.crt\"", "ca_file is set, but"),
         ("mediator = \"https://far:1\"", "needs ca_file"),
-        ("mediator = \"https://far:1\"\nca_file = \"none.pem\"", "none.pem: no such file"),
+        ("mediator = \"https://far:1\"\nca_file = \"none.pem\"", "none.pem: no such file; copy the ca.crt there"),
     ] {
         let own = place.file("yard.toml", &format!("name = \"yard\"\n{text}\n"));
         let said = load(&Layers { config: Some(own), ..Layers::default() }).unwrap_err().to_string();
