@@ -82,7 +82,7 @@ async fn run(cli: Cli, io: &mut Io) -> Exit {
                 io.note(format_args!("{}{}", if at == 0 { "error: " } else { "" }, output::clean(line)));
             }
             if let Some(advice) = failure.advice {
-                io.note(output::clean(&advice));
+                advice.lines().for_each(|line| io.note(output::clean(line)));
             }
             failure.exit
         }
