@@ -165,7 +165,8 @@ impl Beat {
                 tracing::error!(%node, mediator, error = %e, "the mediator refuses the advert; trying again");
             }
             Kind::Retry => {
-                tracing::warn!(%node, mediator, error = %e, "the advert was not accepted; trying again");
+                let what = if e.is_silence() { "the mediator gives no answer" } else { "the advert was not accepted" };
+                tracing::warn!(%node, mediator, error = %e, "{what}; trying again");
             }
         }
     }

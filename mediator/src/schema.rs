@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
-use shared::contract::{Contract, ContractError, Problem};
+use shared::contract::{Contract, ContractError, SchemaFault};
 use tokio::sync::Semaphore;
 
 use crate::error::Error;
@@ -48,7 +48,7 @@ pub async fn mismatch(schema: Value, value: Value) -> Result<Option<String>, Str
 }
 
 fn fault(schema: &Value, value: &Value) -> Result<Option<String>, String> {
-    let validator = compile(schema)?;
+    let validator = compile(schema).map_err(|fault| fault.message)?;
     let faults: Vec<String> = validator
         .iter_errors(value)
         .take(MOST)
@@ -60,33 +60,14 @@ fn fault(schema: &Value, value: &Value) -> Result<Option<String>, String> {
     Ok((!faults.is_empty()).then(|| faults.join("; ")))
 }
 
-/// Every schema of a contract: the step's place, the key and the schema.
-fn schemas(contract: &Contract) -> impl Iterator<Item = (usize, &'static str, &Value)> {
-    contract.steps.iter().enumerate().flat_map(|(at, step)| {
-        let agent = step.agent.as_ref().and_then(|it| it.schema.as_ref()).map(|it| ("agent.schema", it));
-        let ask = step.ask.as_ref().and_then(|it| it.form.as_ref()).map(|it| ("ask.form", it));
-        agent.into_iter().chain(ask).map(move |(key, schema)| (at, key, schema))
-    })
-}
-
-/// Whether a contract has any schema.
+/// Whether a contract has any schema: of an agent's answer, or the form of a question.
 #[must_use]
 pub fn is_in(contract: &Contract) -> bool {
-    schemas(contract).next().is_some()
-}
-
-/// Looks at every schema of a contract, so that one that is none is refused before anything runs.
-///
-/// # Errors
-/// Each schema that does not compile, with its path.
-fn check(contract: &Contract) -> Result<(), ContractError> {
-    let problems: Vec<Problem> = schemas(contract)
-        .filter_map(|(at, key, schema)| {
-            let message = compile(schema).err()?;
-            Some(Problem { path: format!("steps[{at}].{key}"), position: None, message })
-        })
-        .collect();
-    if problems.is_empty() { Ok(()) } else { Err(ContractError { problems }) }
+    let has = |step: &shared::contract::Step| {
+        step.agent.as_ref().is_some_and(|it| it.schema.is_some())
+            || step.ask.as_ref().is_some_and(|it| it.form.is_some())
+    };
+    contract.steps.iter().any(has)
 }
 
 /// Everything that can be said about a contract without a fleet.
@@ -94,16 +75,63 @@ fn check(contract: &Contract) -> Result<(), ContractError> {
 /// # Errors
 /// Every problem found.
 pub fn read_contract(text: &[u8]) -> Result<Contract, ContractError> {
-    let contract = shared::contract::parse(text)?;
-    check(&contract)?;
-    Ok(contract)
+    shared::contract::parse_with(text, |schema| compile(schema).map(drop))
 }
 
-fn compile(schema: &Value) -> Result<Validator, String> {
-    Unfold { root: schema, on_the_way: Vec::new(), known: HashMap::new() }.size(schema)?;
-    let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
-    options.build(schema).map_err(|error| format!("is not a JSON Schema: {}", cut(&error.to_string())))
+/// What follows `mediator answer RUN` for this form: its fields with what each takes, as far as the form names any.
+pub(crate) fn answer_arguments(form: Option<&Value>) -> String {
+    match form.and_then(|form| form.get("properties")).and_then(Value::as_object).filter(|fields| !fields.is_empty()) {
+        Some(fields) => {
+            fields.iter().map(|(name, schema)| format!("{name}={}", kind(schema))).collect::<Vec<_>>().join(" ")
+        }
+        None => "--json JSON".to_owned(),
+    }
 }
+
+fn kind(schema: &Value) -> String {
+    if let Some(words) = schema.get("enum").and_then(Value::as_array) {
+        let words: Vec<String> =
+            words.iter().map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned)).collect();
+        return words.join("|");
+    }
+    match schema.get("type").and_then(Value::as_str) {
+        Some("boolean") => "true|false".to_owned(),
+        Some(other) => other.to_uppercase(),
+        None => "VALUE".to_owned(),
+    }
+}
+
+/// A value as somebody wrote it in a command: text where the form wants text, otherwise JSON, and text if it is none.
+pub(crate) fn answer_value(form: Option<&Value>, field: &str, written: &str) -> Value {
+    let text = || Value::String(written.to_owned());
+    let json = serde_json::from_str(written);
+    let schema = form.and_then(|form| form.get("properties")?.get(field));
+    let wants = |schema: &Value| match (schema.get("type"), schema.get("enum").and_then(Value::as_array)) {
+        (Some(one), _) => one == "string",
+        (None, Some(words)) => words.contains(&text()) && !json.as_ref().is_ok_and(|json| words.contains(json)),
+        (None, None) => false,
+    };
+    if schema.is_some_and(wants) { text() } else { json.unwrap_or_else(|_| text()) }
+}
+
+fn compile(schema: &Value) -> Result<Validator, SchemaFault> {
+    let whole = |message| SchemaFault { pointer: String::new(), message };
+    Unfold { root: schema, on_the_way: Vec::new(), known: HashMap::new() }.size(schema).map_err(whole)?;
+    let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+    options.build(schema).map_err(|error| {
+        let pointer = error.instance_path().as_str().to_owned();
+        let what = match schema.pointer(&pointer) {
+            Some(word @ (Value::String(_) | Value::Number(_))) if pointer.ends_with("/type") => {
+                format!("there is no type {word}; {TYPES}")
+            }
+            _ => cut(&error.to_string()),
+        };
+        SchemaFault { pointer, message: format!("is not a JSON Schema: {what}") }
+    })
+}
+
+/// The words that `type` knows.
+const TYPES: &str = "write object, array, string, number, integer, boolean or null";
 
 fn cut(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
@@ -219,10 +247,16 @@ mod tests {
     #[test]
     fn what_is_no_schema_is_refused_and_nothing_is_fetched() {
         let text = "requires: [{as: b, capability: c}]\nsteps:\n- {id: a, uses: b, agent: {prompt: x, schema: {type: 7}}}\n\
-                    - {id: q, ask: {question: why, form: {$ref: 'http://127.0.0.1:1/x'}}}";
-        let error = check(&shared::contract::parse(text.as_bytes()).unwrap()).unwrap_err();
-        let paths: Vec<&str> = error.problems.iter().map(|it| it.path.as_str()).collect();
-        assert_eq!(paths, ["steps[0].agent.schema", "steps[1].ask.form"], "{error}");
+                    - {id: q, ask: {question: why, form: {$ref: 'http://127.0.0.1:1/x'}}}\n\
+                    - id: r\n  ask:\n    question: why\n    form:\n      properties:\n        ok: {type: objekt}\n\
+                    - {id: s, uses: b, run: make}";
+        let error = read_contract(text.as_bytes()).unwrap_err().to_string();
+        insta::assert_snapshot!(error, @r#"
+        3:54: steps[0].agent.schema.type: is not a JSON Schema: there is no type 7; write object, array, string, number, integer, boolean or null
+        4:38: steps[1].ask.form: $ref "http://127.0.0.1:1/x" names no place in the same schema: write # and a JSON pointer, as in #/$defs/name
+        10:20: steps[2].ask.form.properties.ok.type: is not a JSON Schema: there is no type "objekt"; write object, array, string, number, integer, boolean or null
+        11:25: steps[3].run: must be a list, but make is text; write [make]
+        "#);
     }
 
     #[tokio::test]

@@ -136,7 +136,8 @@ fn what_yaml_takes_for_something_else_is_not_guessed() {
              2:59: requires[0].attrs.y: write a value, {min: NUMBER} or {any: [VALUE, ...]}\n\
              2:66: requires[0].attrs.z: must be text, a whole number, true or false, but yes is YAML for a truth value; write \"yes\" in quotes to mean the text\n\
              2:74: requires[0].attrs.n: write a value, {min: NUMBER} or {any: [VALUE, ...]}\n\
-             2:102: requires[0].count: must be a whole number, but two is text",
+             2:102: requires[0].count: must be a whole number, but two is text\n\
+             3:8: steps: a contract has at least one step",
         ),
         (keys("on_lost: {retry: -1}\non_drain: [x]\nwhen_unmatched: wait\nrun_id: a/b"), "3:18: on_lost.retry: -1 is out of range\n\
              4:11: on_drain: must be text, but it is a list here\n\
@@ -147,6 +148,14 @@ fn what_yaml_takes_for_something_else_is_not_guessed() {
              3:32: steps[0].run: must be a list, but make is text; write [make]\n\
              3:47: steps[0].timeout: \"10\" is not a duration: write a number with its unit, such as 250ms, 10s, 5m, 2h or 1h30m\n\
              3:58: steps[0].needs: must be a list, but a is text; write [a]"),
+        (steps("- {id: a, uses: b, run: ls -l}\n- {id: c, uses: b, run: \"ls -l\"}\n- {id: d, uses: b, run: 'cp $IN/a - 1.5 no $OUT/b'}\n- {id: e, uses: b, run: 'make | tee \"log\"'}\n- {id: f, uses: b, run: A=1 make}\n- {id: g, uses: b, run: ''}\n- id: h\n  uses: b\n  run: |\n    make\n    make test\n"),
+            "3:25: steps[0].run: must be a list, but ls -l is text; write [ls, -l]\n\
+             4:25: steps[1].run: must be a list, but \"ls -l\" is text; write [ls, -l]\n\
+             5:25: steps[2].run: must be a list, but 'cp $IN/a - 1.5 no $OUT/b' is text; write [cp, $IN/a, \"-\", \"1.5\", \"no\", $OUT/b]\n\
+             6:25: steps[3].run: must be a list, but 'make | tee \"log\"' is text; write [\"sh\", \"-c\", \"make | tee \\\"log\\\"\"]\n\
+             7:25: steps[4].run: must be a list, but A=1 make is text; write [\"sh\", \"-c\", \"A=1 make\"]\n\
+             8:25: steps[5].run: must be a list, but '' is text; write [PROGRAM, ARGUMENT, ...]\n\
+             12:5: steps[6].run: must be a list, but make\n    make test is text; write [\"sh\", \"-c\", TEXT] with this text as TEXT"),
     ]);
     // Whole numbers are spelled as they are meant, and `y` is a letter.
     let contract = parse(steps("- {id: y, uses: b, run: [sleep, 5, -1, n, '1.10']}").as_bytes()).unwrap();
@@ -496,8 +505,11 @@ fn asks_and_agents_say_what_they_want_and_answer_in_a_file() {
             steps(
                 "- {id: q, ask: {question: ' ', answerers: ['a b'], form: 7}}\n- {id: a, uses: b, agent: {prompt: $NOPE, max_turns: 0}}\n- {id: c, agent: {}}",
             ),
-            "3:44: steps[0].ask.answerers[0]: principal \"a b\" must have 1 to 128 characters of a-z, A-Z, 0-9, '.', '_', '-' and start with a letter or digit\n\
+            "3:27: steps[0].ask.question: is empty\n\
+             3:44: steps[0].ask.answerers[0]: principal \"a b\" must have 1 to 128 characters of a-z, A-Z, 0-9, '.', '_', '-' and start with a letter or digit\n\
              3:58: steps[0].ask.form: must be a JSON Schema, which is a map, but 7 is YAML for a number\n\
+             4:36: steps[1].agent.prompt: $NOPE is not known here; set it in `env`, or write $$NOPE to pass a dollar on to the program\n\
+             4:54: steps[1].agent.max_turns: 0 turns would do nothing; leave it out for no limit\n\
              5:18: steps[2].agent: `prompt` is missing",
         ),
         (

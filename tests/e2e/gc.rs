@@ -75,6 +75,39 @@ on_both_engines! {
         mediator.assert_no_wake_was_missed();
     }
 
+    fn gc_forgets_nodes_that_are_long_gone_and_hold_nothing(engine: Engine) {
+        let mediator = Mediator::start(engine);
+        let gate = Gate::new();
+        let gone = Agent::start(&mediator, "n1");
+        let _here = Agent::start(&mediator, "n2");
+        let holds = Agent::start(&mediator, "n3");
+        for name in ["n1", "n2", "n3"] {
+            mediator.wait_node(name, "is there", |_| true);
+        }
+        mediator.submit(&waiting(&gate, "held"));
+        mediator.wait_step("held", "hold", "CLAIMED");
+        let holder = mediator.sql("SELECT node_id FROM leases");
+        // Whoever is not the holder goes.
+        let (leaves, id) = if holder == "n1" { (holds, "n3") } else { (gone, "n1") };
+        drop(leaves);
+        mediator.sql(&format!("UPDATE nodes SET seen_at = seen_at - {FORTY_DAYS}, expires_at = seen_at - {FORTY_DAYS} WHERE node_id IN ('{id}')"));
+        let count = |args: &[&str]| mediator.json(args)["nodes"].clone();
+        assert_eq!(count(&["gc", "--older-than", "30d"]), 0, "only when it is asked for");
+        assert_eq!(count(&["gc", "--older-than", "30d", "--nodes", "--dry-run"]), 1);
+        assert_eq!(count(&["gc", "--older-than", "30d", "--nodes"]), 1);
+        assert_eq!(mediator.sql(&format!("SELECT count(*) FROM nodes WHERE node_id = '{id}'")), "0");
+        let listed = mediator.json(&["nodes", "--all"]);
+        let ids: Vec<_> = listed["nodes"].as_array().unwrap().iter().filter_map(|it| it["node_id"].as_str()).collect();
+        assert_eq!(ids.len(), 2, "{ids:?}");
+        // What was held goes on, and a node that comes back is a new one.
+        gate.open("held");
+        mediator.wait_state("held", "SUCCEEDED");
+        let _back = Agent::start(&mediator, id);
+        mediator.wait_node(id, "is back", |_| true);
+        mediator.submit(&quick("after"));
+        mediator.wait_state("after", "SUCCEEDED");
+    }
+
     fn gc_never_takes_an_unsealed_run_and_numbers_of_events_go_on(engine: Engine) {
         let mut mediator = Mediator::start(engine);
         let agent = Agent::start(&mediator, "n1");

@@ -115,11 +115,31 @@ on_both_engines! {
         wait_until("nothing of it is left", || agent.status()["agent"]["nodes"][0]["live_processes"] == false);
     }
 
+    /// What people copy works: the script, its configuration and the contract, as they are in the repository.
+    fn the_example_harness_reads_its_prompt_and_answers(engine: Engine) {
+        let mediator = Mediator::start(engine);
+        let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+        let read = |name: &str| std::fs::read_to_string(examples.join(name)).unwrap();
+        let script = examples.join("harness/small-agent.sh").display().to_string();
+        let configured = read("harness/harness.toml").replace("\"/usr/local/lib/fleet/small-agent.sh\"", &format!("{script:?}"));
+        assert!(configured.contains(&script), "{configured}");
+        let _agent =
+            Agent::start_with(&mediator, &AgentOptions { capabilities: &configured, ..AgentOptions::builder("n1") });
+        mediator.wait_node("n1", "is listed", |_| true);
+        mediator.submit(&format!("run_id: read\n{}", read("contracts/ask-an-agent.yaml")));
+        mediator.wait_state("read", "SUCCEEDED");
+        let log = mediator.cli(&["logs", "read", "use"]).ok().stdout;
+        assert!(log.contains(r#"{"summary": "read 17 words", "turns": 2}"#), "{log}");
+        let log = mediator.cli(&["logs", "read", "read"]).ok().stdout;
+        assert!(log.starts_with("turn 1: This is step read of run read.\nturn 2: Read"), "{log}");
+        assert!(log.contains("the answer must fit {") && !log.contains("turn 3"), "{log}");
+    }
+
     fn a_harness_that_is_not_there_is_named(engine: Engine) {
         let mediator = Mediator::start(engine);
         let _agent = start_agent(&mediator, "n1");
-        // A contract that asks for the wrong node: the node says what it has.
-        let wrong = asked("wrong", "default", "", "say x").replace("harness: default\n      schema", "harness: codex\n      schema");
+        // A contract that asks for any node with a harness: the node says what it has.
+        let wrong = asked("wrong", "codex", "", "say x").replace(", attrs: {harness: codex}", "");
         mediator.submit(&wrong);
         let step = step_of(&mediator.wait_state("wrong", "FAILED"), "think");
         assert_eq!(step["reason"], "could_not_start");

@@ -361,7 +361,7 @@ impl Mediator {
     /// A node as `mediator nodes` lists it.
     #[must_use]
     pub fn node(&self, id: &str) -> Option<Value> {
-        let page = self.json(&["nodes"]);
+        let page = self.json(&["nodes", "--all"]);
         page["nodes"].as_array()?.iter().find(|node| node["node_id"] == id).cloned()
     }
 

@@ -31,10 +31,15 @@ pub(super) fn run(args: &InitArgs, out: &Out) -> Outcome {
     let shown = path.display().to_string();
     let token = args.dir.join(format!("{name}.token"));
     out.data(&json!({"config": shown, "token_file": token, "name": name}), || format!("wrote {shown}"))?;
+    let authority = if args.mediator.starts_with("https:") {
+        format!("\n     and the ca.crt of `mediator pki init` into {}", args.dir.join("ca.crt").display())
+    } else {
+        String::new()
+    };
     out.note(format!(
         "next:\n  1. look through {shown}: what this machine offers stands under [[capability]]\n  \
          2. on the mediator: mediator token create --role node --principal OWNER\n     (whoever owns this machine) and put the token into {} \
-         (chmod 600)\n  3. enode run --config {shown}\nto take the machine back at any time: enode drain --config {shown}",
+         (chmod 600){authority}\n  3. enode run --config {shown}\nto take the machine back at any time: enode drain --config {shown}",
         token.display()
     ));
     Ok(Exit::Done)

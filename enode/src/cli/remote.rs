@@ -17,7 +17,7 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
 };
 
-use crate::config::Config;
+use crate::{config::Config, session::retry::with_advice};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -141,12 +141,21 @@ fn progress(detail: &RunDetail) -> Progress {
     Progress { steps: Some((ended, detail.steps.len())), asked: detail.steps.iter().any(|step| step.state == "ASKED") }
 }
 
+/// The innermost cause of a connection that failed.
+fn said_last(status: &Status) -> Option<String> {
+    let mut at: &dyn std::error::Error = std::error::Error::source(status)?;
+    while let Some(next) = at.source() {
+        at = next;
+    }
+    Some(at.to_string())
+}
+
 fn failed(status: &Status) -> RemoteError {
     let said = if status.message().is_empty() { status.code().description() } else { status.message() };
     match status.code() {
         Code::Unauthenticated | Code::PermissionDenied | Code::Unimplemented | Code::InvalidArgument => {
             RemoteError::Refused(said.to_owned())
         }
-        _ => RemoteError::Unreachable(said.to_owned()),
+        _ => RemoteError::Unreachable(with_advice(said, &said_last(status).unwrap_or_else(|| said.to_owned()))),
     }
 }

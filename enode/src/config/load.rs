@@ -43,6 +43,8 @@ struct Loader {
     merged: Figment,
     layers: Vec<Layer>,
     faults: Vec<String>,
+    /// A file could not be read.
+    unread: bool,
     warnings: Vec<String>,
     origins: Vec<(&'static str, String)>,
 }
@@ -51,7 +53,8 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
     let mut faults = Vec::new();
     let layers = layers::read(sources, &mut faults);
     let merged = layers.iter().fold(Figment::new(), |merged, layer| merged.merge(layer));
-    let mut l = Loader { merged, layers, faults, warnings: Vec::new(), origins: Vec::new() };
+    let unread = !faults.is_empty();
+    let mut l = Loader { merged, layers, faults, unread, warnings: Vec::new(), origins: Vec::new() };
     l.refuse_unknown();
 
     let name = l.name();
@@ -136,7 +139,7 @@ impl Loader {
         let place = self.place(key);
         match parse(&value) {
             Ok(parsed) => {
-                self.origins.push((key, place));
+                self.origins.push((key, self.with_beaten(key, place)));
                 Some(parsed)
             }
             Err(why) => {
@@ -153,6 +156,13 @@ impl Loader {
 
     fn place(&self, key: &str) -> String {
         self.from(key).map_or_else(|| key.to_owned(), |from| from.place(key))
+    }
+
+    /// The place that won, and those that say something else and are not heard.
+    fn with_beaten(&self, key: &str, place: String) -> String {
+        let layers = self.layers.iter().rev().filter(|layer| find(&layer.values, key).is_some());
+        let beaten: Vec<String> = layers.skip(1).map(|layer| layer.from.place(key)).collect();
+        if beaten.is_empty() { place } else { format!("{place}, over {}", beaten.join(" and ")) }
     }
 
     fn fault(&mut self, key: &str, why: &str) {
@@ -180,10 +190,11 @@ impl Loader {
 
     fn name(&mut self) -> String {
         let Some(name) = self.take("name", fields::text) else {
-            if self.from("name").is_none() {
+            // A file that could not be read may well say it.
+            if self.from("name").is_none() && !self.unread {
                 self.faults.push(
-                    "name is not set: write name = \"…\" into the config file (`enode init` makes one), or give --name \
-                     or ENODE_NAME"
+                    "name is not set: give the agent's file with --config FILE (`enode init` makes one) and write name = \
+                     \"…\" into it, or give --name or ENODE_NAME"
                         .to_owned(),
                 );
             }
@@ -230,6 +241,9 @@ impl Loader {
                 }
                 Some(path) => {
                     if let Err(why) = read_text(path, 1 << 20) {
+                        let why = format!(
+                            "{why}; copy the ca.crt there that `mediator pki init` wrote on the mediator's host"
+                        );
                         match need {
                             Need::All => self.fault("ca_file", &why),
                             Need::Owner => self.warnings.push(format!("{} {why}", self.place("ca_file"))),

@@ -54,6 +54,14 @@ fn later_layers_win() {
     assert_eq!(config.policy_file, place.path().join("yard.policy.toml"));
     let nodes = config.nodes();
     assert_eq!((nodes.len(), &nodes[4]), (5, &NodeId::new("yard/4").unwrap()));
+    // Whoever wonders why the file is not heard finds it here.
+    let from = |key: &str| config.shown().into_iter().find(|(name, ..)| *name == key).unwrap().2;
+    let shown = from("grace").replace(&place.path().display().to_string(), "");
+    assert_eq!(
+        shown,
+        "environment: ENODE_GRACE, over /yard.toml:2: grace and /user/enode.toml:2: grace and /etc/enode.toml:3: grace"
+    );
+    assert!(!from("stop_timeout").contains("over"));
 }
 
 #[test]
@@ -113,6 +121,8 @@ fn a_config_that_is_not_there_says_how_to_make_one() {
     let layers = Layers { config: Some("/nonexistent/yard.toml".into()), ..Layers::default() };
     let said = load(&layers).unwrap_err().to_string();
     assert!(said.contains("/nonexistent/yard.toml: no such file; `enode init`"), "{said}");
+    assert!(!said.contains("name is not set"), "who knows what would be in it: {said}");
+    let said = load(&Layers::default()).unwrap_err().to_string();
     assert!(said.contains("name is not set"), "{said}");
 }
 
@@ -168,7 +178,7 @@ fn transport_and_authority_must_fit() {
     for (text, want) in [
         ("mediator = \"http://127.0.0.1:1\"\nca_file = \"ca.crt\"", "ca_file is set, but"),
         ("mediator = \"https://far:1\"", "needs ca_file"),
-        ("mediator = \"https://far:1\"\nca_file = \"none.pem\"", "none.pem: no such file"),
+        ("mediator = \"https://far:1\"\nca_file = \"none.pem\"", "none.pem: no such file; copy the ca.crt there"),
     ] {
         let own = place.file("yard.toml", &format!("name = \"yard\"\n{text}\n"));
         let said = load(&Layers { config: Some(own), ..Layers::default() }).unwrap_err().to_string();

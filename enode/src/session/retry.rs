@@ -76,7 +76,7 @@ impl From<Status> for CallError {
         let reason = status.get_details_error_info().map(|info| info.reason).unwrap_or_default();
         let text = match (status.message(), status.source()) {
             ("", Some(source)) => source.to_string(),
-            (text, Some(source)) => format!("{text}: {}", root(source)),
+            (text, Some(source)) => with_advice(text, &root(source).to_string()),
             ("", None) => status.code().description().to_owned(),
             (text, None) => text.to_owned(),
         };
@@ -98,6 +98,32 @@ fn root<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error
         at = next;
     }
     at
+}
+
+/// A failed connection and its innermost cause, said once, and where the words of the TLS library mean something that
+/// the owner can mend, that.
+#[must_use]
+pub fn with_advice(text: &str, cause: &str) -> String {
+    let mut said = text.to_owned();
+    if !said.contains(cause) {
+        said = format!("{said}: {cause}");
+    }
+    let advice = if cause.contains("UnknownIssuer") || cause.contains("BadSignature") {
+        "the mediator's certificate was not made by the authority in ca_file: copy the mediator's own ca.crt there"
+    } else if cause.contains("not valid for name") || cause.contains("NotValidForName") {
+        "the mediator's certificate is for another host: write the URL with a name that it has"
+    } else if cause.contains("certificate expired") || cause.contains("certificate not valid yet") {
+        "look at the clocks of both machines; else the mediator needs a new certificate"
+    } else if cause.contains("InvalidContentType") {
+        "this mediator has no TLS: write its URL with http:// and leave ca_file out"
+    } else if cause.contains("frame with invalid size") {
+        "a mediator with TLS needs https:// and ca_file"
+    } else if cause.contains("received fatal alert") {
+        "the mediator wants a client certificate, or another one: cert_file must be signed by the authority in its tls.client_ca"
+    } else {
+        return said;
+    };
+    format!("{said}; {advice}")
 }
 
 /// What a status that came from the mediator means.
@@ -225,6 +251,31 @@ mod tests {
         let broken = Status::from_error(Box::new(std::io::Error::other("connection reset")));
         assert_eq!(broken.code(), Code::Unknown);
         assert_eq!(CallError::from(broken).kind, Kind::Retry);
+    }
+
+    #[test]
+    fn what_the_owner_can_mend_about_a_connection_is_said_once() {
+        for (text, cause, wanted) in [
+            (
+                "tcp connect error",
+                "Connection refused (os error 111)",
+                "tcp connect error: Connection refused (os error 111)",
+            ),
+            (
+                "invalid peer certificate: BadSignature",
+                "invalid peer certificate: BadSignature",
+                "invalid peer certificate: BadSignature; the mediator's certificate was not made by the authority in \
+                 ca_file: copy the mediator's own ca.crt there",
+            ),
+            (
+                "transport error",
+                "received fatal alert: CertificateRequired",
+                "transport error: received fatal alert: CertificateRequired; the mediator wants a client certificate, or \
+                 another one: cert_file must be signed by the authority in its tls.client_ca",
+            ),
+        ] {
+            assert_eq!(with_advice(text, cause), wanted);
+        }
     }
 
     #[test]

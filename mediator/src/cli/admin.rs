@@ -86,6 +86,14 @@ pub(super) async fn store(
         Expect::Any { .. } | Expect::Used => Store::open_as_it_is(&config.database, clock.clone()).await,
     };
     let store = store.map_err(cannot_open)?;
-    io.note(format_args!("Using {}", clean(&database)));
+    if there {
+        io.note(format_args!("Using {}", clean(&database)));
+    } else {
+        io.note(format_args!(
+            "Made {}: no mediator has served there yet. One with another --config, --state-dir or --database does not \
+             know what is in it.",
+            clean(&database)
+        ));
+    }
     Ok(store)
 }

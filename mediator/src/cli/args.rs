@@ -101,8 +101,14 @@ pub(crate) enum Command {
         file: PathBuf,
     },
     /// List the nodes: when they were last heard of, and whether they are lent
+    ///
+    /// A node that said goodbye, or was not heard of for 7 days, is left out while no Run holds it.
     #[command(after_help = Exit::HELP)]
-    Nodes,
+    Nodes {
+        /// Those that are left out, too
+        #[arg(long)]
+        all: bool,
+    },
     /// List which Run holds which node, and until when
     #[command(after_help = Exit::HELP)]
     Leases,
@@ -183,6 +189,11 @@ pub(crate) enum Command {
         /// How long ago a Run must have ended, such as 30d
         #[arg(long, value_name = "SPAN")]
         older_than: Duration,
+        /// Forget nodes, too, that were not heard of for as long and that no open Run has anything to do with
+        ///
+        /// A node that comes back registers anew: its id is then free for the first token that names it.
+        #[arg(long)]
+        nodes: bool,
         /// Only tell what would be removed
         #[arg(long)]
         dry_run: bool,

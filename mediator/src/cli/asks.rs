@@ -12,6 +12,7 @@ use super::{
     table::{self, or_dash},
     words,
 };
+use crate::schema;
 
 pub(crate) async fn asks(client: &Client, io: &mut Io, format: Format) -> Outcome {
     let page = client.call("cannot list the questions", client.runs().list_asks(ListAsksRequest {})).await?;
@@ -45,33 +46,23 @@ fn ask_table(now: i64, asks: &[AskView], colour: bool) -> comfy_table::Table {
 /// The command that answers, with the fields that the form names.
 fn how(ask: &AskView) -> String {
     let form: Option<Value> = serde_json::from_str(&ask.form).ok();
-    let fields = form.as_ref().and_then(|form| form.get("properties")).and_then(Value::as_object);
-    let fields = match fields {
-        Some(fields) => {
-            fields.iter().map(|(name, schema)| format!("{name}={}", kind(schema))).collect::<Vec<_>>().join(" ")
-        }
-        None => "--json JSON".to_owned(),
-    };
-    clean(&format!("mediator answer {} --step {} {fields}", ask.run_id, ask.step))
+    let arguments = schema::answer_arguments(form.as_ref());
+    clean(&format!("mediator answer {} --step {} {arguments}", ask.run_id, ask.step))
 }
 
-fn kind(schema: &Value) -> String {
-    if let Some(words) = schema.get("enum").and_then(Value::as_array) {
-        let words: Vec<String> =
-            words.iter().map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned)).collect();
-        return words.join("|");
-    }
-    match schema.get("type").and_then(Value::as_str) {
-        Some("boolean") => "true|false".to_owned(),
-        Some(other) => other.to_uppercase(),
-        None => "VALUE".to_owned(),
-    }
+/// The form of the question that is answered. Not knowing it is no reason to stop: the mediator looks at the answer.
+async fn form(client: &Client, args: &Answer) -> Option<Value> {
+    let page = client.attempt(client.runs().list_asks(ListAsksRequest {})).await.ok()?;
+    let (run, step) = (args.run.to_string(), args.step.as_ref().map(ToString::to_string));
+    let mut open = page.asks.iter().filter(|ask| ask.run_id == run && step.as_ref().is_none_or(|it| ask.step == *it));
+    let ask = open.next().filter(|_| open.next().is_none())?;
+    serde_json::from_str(&ask.form).ok()
 }
 
 pub(crate) async fn answer(client: &Client, io: &mut Io, format: Format, args: Answer) -> Outcome {
     let text = match &args.json {
         Some(json) => json.clone(),
-        None => object(&args.fields)?,
+        None => object(&args.fields, form(client, &args).await.as_ref())?,
     };
     let request = AnswerRequest {
         run_id: args.run.to_string(),
@@ -89,13 +80,13 @@ pub(crate) async fn answer(client: &Client, io: &mut Io, format: Format, args: A
     Ok(Exit::Ok)
 }
 
-fn object(fields: &[String]) -> Outcome<String> {
+fn object(fields: &[String], form: Option<&Value>) -> Outcome<String> {
     let mut object = Map::new();
     for field in fields {
         let (name, value) = field.split_once('=').ok_or_else(|| {
             Failure::refused(format!("{field:?} is not FIELD=VALUE; the whole answer goes into --json"))
         })?;
-        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+        let value = schema::answer_value(form, name, value);
         if object.insert(name.to_owned(), value).is_some() {
             return Err(Failure::refused(format!("field {name} is given twice")));
         }

@@ -42,6 +42,48 @@ pub(crate) struct Client {
     mediators: Arc<[(String, Channel)]>,
     used: Arc<AtomicUsize>,
     bearer: Bearer,
+    shown: Shown,
+}
+
+/// What this program says it is, for messages.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shown {
+    /// The certificate.
+    pub(super) cert: Option<PathBuf>,
+    /// Where the token comes from.
+    pub(super) token: Option<String>,
+}
+
+impl Shown {
+    /// What to look at when a server wants nothing of the certificate, or would have one.
+    pub(super) fn about_certificate(&self) -> String {
+        match &self.cert {
+            Some(cert) => format!(
+                "--client-cert {cert} must be signed by the authority in the server's tls.client_ca and be valid today: \
+                 `openssl x509 -noout -issuer -dates -in {cert}` shows it, and the server's log why, with log.filter = \
+                 \"mediator=debug\". `mediator pki issue` makes another.",
+                cert = cert.display(),
+            ),
+            None => {
+                "A server with tls.client_auth = \"required\" wants a certificate: give one with --client-cert and \
+                     --client-key; `mediator pki issue` makes one."
+                    .to_owned()
+            }
+        }
+    }
+
+    /// What to do about not being known.
+    pub(super) fn about_caller(&self) -> String {
+        let other = "with --token-file FILE or MEDIATOR_TOKEN; an administrator makes one on the mediator's host.";
+        match (&self.cert, &self.token) {
+            (_, Some(from)) => format!("The token that was shown is that of {from}. Give another {other}"),
+            (Some(cert), None) => format!(
+                "What was shown is --client-cert {}. Show another one (`mediator pki issue` makes it), or give a token {other}",
+                cert.display()
+            ),
+            (None, None) => format!("Give a token {other}"),
+        }
+    }
 }
 
 /// The channel with the token on every call.
@@ -81,13 +123,15 @@ impl Client {
     fn prepare(global: &Global) -> Outcome<Self> {
         let urls: Vec<&str> = global.mediator.split(',').map(str::trim).filter(|url| !url.is_empty()).collect();
         let mut hosts = urls.iter().filter_map(|url| url.parse::<Uri>().ok()?.host().map(is_loopback));
-        let bearer = token(global, !urls.is_empty() && hosts.all(|here| here))?;
+        let found = token(global, !urls.is_empty() && hosts.all(|here| here))?;
         let mediators: Vec<_> = urls.iter().map(|url| Self::mediator(global, url)).collect::<Outcome<_>>()?;
         if mediators.is_empty() {
             return Err(Failure::refused("--mediator: there is no address in it")
                 .advise("Write it as http://HOST:PORT or https://HOST:PORT, several with commas between."));
         }
-        Ok(Self { mediators: mediators.into(), used: Arc::default(), bearer: Bearer(bearer) })
+        let (bearer, from) = found.unzip();
+        let shown = Shown { cert: global.client_cert.clone(), token: from };
+        Ok(Self { mediators: mediators.into(), used: Arc::default(), bearer: Bearer(bearer), shown })
     }
 
     fn mediator(global: &Global, url: &str) -> Outcome<(String, Channel)> {
@@ -133,7 +177,14 @@ impl Client {
                 return Err(Failure::refused(format!("cannot trust {url}: no certificate authority is given"))
                     .advise("Give the CA's certificate with --ca FILE; `mediator pki init` wrote it."));
             }
-            (Some(_), false) => return Err(bad("--ca is given, but the URL is http://, which has no certificates")),
+            (Some(ca), false) => {
+                let ca = ca.display();
+                return Err(Failure::refused(format!(
+                    "--mediator {}: --ca {ca} is given, but the URL is http://, which has no certificates",
+                    super::output::clean(&url)
+                ))
+                .advise("Write the URL with https://, or take --ca (MEDIATOR_CA) away."));
+            }
             (None, false) if global.client_cert.is_some() => {
                 return Err(bad("--client-cert is given, but the URL is http://, which shows no certificates"));
             }
@@ -179,8 +230,13 @@ impl Client {
         what: &str,
         answer: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Outcome<T> {
-        let url = self.url().to_owned();
-        self.attempt(answer).await.map_err(|status| refusal::failure(&url, what, &status))
+        let asked = self.used().0.clone();
+        self.attempt(answer).await.map_err(|status| refusal::failure(&asked, what, &status, &self.shown))
+    }
+
+    /// What this status means, as the end of a command. `what` is the sentence "cannot …" without its cause.
+    pub(crate) fn failure(&self, what: &str, status: &Status) -> Failure {
+        refusal::failure(self.url(), what, status, &self.shown)
     }
 
     /// The same with the bare status, for those who try again.
@@ -217,7 +273,7 @@ fn is_loopback(host: &str) -> bool {
 /// `--token-file`, else `MEDIATOR_TOKEN`, else the admin token of a mediator on this host.
 ///
 /// The last one is sent to loopback addresses only: a URL of elsewhere must not be able to collect it.
-fn token(global: &Global, same_host: bool) -> Outcome<Option<MetadataValue<Ascii>>> {
+fn token(global: &Global, same_host: bool) -> Outcome<Option<(MetadataValue<Ascii>, String)>> {
     let (text, from) = if let Some(file) = &global.token_file {
         let text =
             fs::read_to_string(file).map_err(|e| Failure::io(format_args!("--token-file {}", file.display()), &e))?;
@@ -242,7 +298,7 @@ fn token(global: &Global, same_host: bool) -> Outcome<Option<MetadataValue<Ascii
         .parse()
         .map_err(|_| Failure::refused(format!("{from}: what is in it is not a token")))?;
     value.set_sensitive(true);
-    Ok(Some(value))
+    Ok(Some((value, from)))
 }
 
 /// Where a mediator of this host keeps its state, likeliest first: as this user's configuration says, and as a

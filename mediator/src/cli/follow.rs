@@ -82,7 +82,7 @@ async fn to_the_end(
             Err(status) => status,
         };
         if refusal::is_final(&status) || !known {
-            return Err(refusal::failure(client.url(), &what, &status));
+            return Err(client.failure(&what, &status));
         }
         watcher.lost(io, &refusal::cause(&status));
         sleep(pace.next()).await;

@@ -74,7 +74,7 @@ async fn stream(client: &Client, io: &mut Io, request: GetLogRequest, prefix: bo
             },
         };
         if refusal::is_final(&status) || !request.follow {
-            return Err(refusal::failure(client.url(), "cannot read the log", &status));
+            return Err(client.failure("cannot read the log", &status));
         }
         progress.say(io, format!("lost the mediator ({}), trying again", refusal::cause(&status)));
         sleep(pace.next()).await;

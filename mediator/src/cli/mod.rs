@@ -82,7 +82,7 @@ async fn run(cli: Cli, io: &mut Io) -> Exit {
                 io.note(format_args!("{}{}", if at == 0 { "error: " } else { "" }, output::clean(line)));
             }
             if let Some(advice) = failure.advice {
-                io.note(output::clean(&advice));
+                advice.lines().for_each(|line| io.note(output::clean(line)));
             }
             failure.exit
         }
@@ -94,7 +94,7 @@ async fn dispatch(cli: Cli, io: &mut Io) -> Outcome {
     match cli.command {
         Command::Submit(args) => submit::submit(&Client::new(&global).await?, io, format, args).await,
         Command::DryRun { file } => submit::dry_run(&Client::new(&global).await?, io, format, &file).await,
-        Command::Nodes => observe::nodes(&Client::new(&global).await?, io, format).await,
+        Command::Nodes { all } => observe::nodes(&Client::new(&global).await?, io, format, all).await,
         Command::Leases => observe::leases(&Client::new(&global).await?, io, format).await,
         Command::Runs(args) => runs::runs(&Client::new(&global).await?, io, format, args).await,
         Command::Show { run } => show::show(&Client::new(&global).await?, io, format, &run).await,
@@ -114,7 +114,9 @@ async fn dispatch(cli: Cli, io: &mut Io) -> Outcome {
         Command::Token { command } => token::token(io, format, command).await,
         Command::Backup { dir, settings } => backup::backup(io, format, &dir, settings).await,
         Command::Recover { settings } => backup::recover(io, format, settings).await,
-        Command::Gc { older_than, dry_run, settings } => gc::gc(io, format, older_than, dry_run, settings).await,
+        Command::Gc { older_than, nodes, dry_run, settings } => {
+            gc::gc(io, format, crate::service::gc::What { older_than, nodes, dry_run }, settings).await
+        }
         Command::Pki { command } => pki::pki(io, format, command).await,
         Command::Config { command } => admin::config(io, format, command),
         Command::Completions { shell } => completions(io, shell),

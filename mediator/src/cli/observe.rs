@@ -2,6 +2,8 @@
 
 use proto::v1::{LeaseRow, ListLeasesRequest, ListNodesRequest, NodeView, attr_value::Kind};
 
+use shared::Duration;
+
 use super::{
     age::{between, short},
     client::Client,
@@ -10,13 +12,33 @@ use super::{
     table::{self, or_dash},
 };
 
-pub(crate) async fn nodes(client: &Client, io: &mut Io, format: Format) -> Outcome {
-    let page = client.call("cannot list the nodes", client.fleet().list_nodes(ListNodesRequest {})).await?;
+/// A node that was silent for longer is not on its way back.
+const LONG_GONE: Duration = Duration::from_secs(7 * 86_400);
+
+pub(crate) async fn nodes(client: &Client, io: &mut Io, format: Format, all: bool) -> Outcome {
+    let mut page = client.call("cannot list the nodes", client.fleet().list_nodes(ListNodesRequest {})).await?;
+    let there = page.nodes.len();
+    let now = page.observed_at;
+    page.nodes.retain(|node| all || !has_left(now, node));
+    let hidden = there - page.nodes.len();
     io.list(format, &page, &page.nodes, |colour| node_table(page.observed_at, &page.nodes, colour))?;
-    if page.nodes.is_empty() {
+    match hidden {
+        0 => {}
+        1 => io.note("1 node that has left is not shown; --all shows it."),
+        _ => io.note(format_args!("{hidden} nodes that have left are not shown; --all shows them.")),
+    }
+    if there == 0 {
         io.note("No node has reported yet. `enode run` on a machine adds one.");
     }
     Ok(Exit::Ok)
+}
+
+/// It said goodbye, or it has been silent for long; and no Run holds it.
+fn has_left(now: i64, node: &NodeView) -> bool {
+    // A goodbye ends the advert at once.
+    let said_goodbye = node.expires_at <= node.seen_at;
+    let silent = between(node.seen_at, now) > LONG_GONE;
+    node.lease.is_none() && node.expires_at <= now && (said_goodbye || silent)
 }
 
 /// Liveness and schedulability are two columns: a node may be silent and drained at once.

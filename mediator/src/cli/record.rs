@@ -12,7 +12,7 @@ use super::{
     exit::{Exit, Failure, Outcome},
     follow,
     output::{Io, clean},
-    refusal, show,
+    show,
 };
 
 /// Sealing follows the end of a Run within moments.
@@ -88,7 +88,7 @@ async fn copy(
         match stream.message().await {
             Ok(Some(chunk)) => write(&chunk.data)?,
             Ok(None) => return Ok(()),
-            Err(status) => return Err(refusal::failure(client.url(), what, &status)),
+            Err(status) => return Err(client.failure(what, &status)),
         }
     }
 }

@@ -5,7 +5,10 @@ use std::error::Error;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::exit::{Exit, Failure};
+use super::{
+    client::Shown,
+    exit::{Exit, Failure},
+};
 
 /// Nothing was heard from the mediator, so the same request may be sent again.
 pub(crate) fn is_unreachable(status: &Status) -> bool {
@@ -61,12 +64,12 @@ fn broke(status: &Status) -> bool {
 }
 
 /// Turns a status into a failure. `what` is the sentence "cannot …" without its cause.
-pub(crate) fn failure(url: &str, what: &str, status: &Status) -> Failure {
+pub(crate) fn failure(url: &str, what: &str, status: &Status, shown: &Shown) -> Failure {
     let details = status.get_error_details();
     let info = details.error_info();
     let reason = info.map_or("", |info| info.reason.as_str());
     if is_unreachable(status) && info.is_none() {
-        return unreachable(url, &cause(status));
+        return unreachable(url, &cause(status), shown);
     }
     let problems: Vec<_> = details
         .bad_request()
@@ -83,17 +86,31 @@ pub(crate) fn failure(url: &str, what: &str, status: &Status) -> Failure {
         ([problem], _) => format!("{what}: {problem}"),
         (problems, _) => format!("{what}\n{}", problems.join("\n")),
     };
-    // What the mediator itself advises needs no second advice; where a token goes is this program's business.
-    let advised = message.contains("`mediator ") && status.code() != Code::Unauthenticated;
+    // What the mediator itself advises needs no second advice.
+    let advised = message.contains("`mediator ");
     let failure = Failure::new(exit_of(status), message);
-    match advice(reason, status.code()).filter(|_| !advised) {
+    // What was shown is this program's business alone.
+    let advice = match status.code() {
+        Code::Unauthenticated => Some(shown.about_caller()),
+        code => advice(reason, code).filter(|_| !advised).map(str::to_owned),
+    };
+    match advice {
         Some(advice) => failure.advise(advice),
         None => failure,
     }
 }
 
 /// Nobody answers at this address, or nobody whom this program may believe.
-pub(crate) fn unreachable(url: &str, cause: &str) -> Failure {
+pub(crate) fn unreachable(url: &str, cause: &str, shown: &Shown) -> Failure {
+    // A server says what it thinks of a client's certificate after the handshake, or just leaves.
+    let left =
+        ["broken pipe", "Broken pipe", "received fatal alert", "onnection reset", "peer closed", "closed before"];
+    if url.starts_with("https://") && left.iter().any(|words| cause.contains(words)) {
+        let what =
+            if shown.cert.is_some() { "it refused the certificate that was shown" } else { "it ended the connection" };
+        let message = format!("{url} was reached, but {what} ({cause})");
+        return Failure::new(Exit::Unreachable, message).advise(shown.about_certificate());
+    }
     let (what, advice) = tls_trouble(cause).unwrap_or((
         "",
         "Is `mediator serve` running? Another address is given with --mediator URL or MEDIATOR_URL; a server with TLS \
@@ -145,9 +162,6 @@ pub(crate) fn cause(status: &Status) -> String {
 
 fn advice(reason: &str, code: Code) -> Option<&'static str> {
     Some(match (reason, code) {
-        ("UNAUTHENTICATED", _) | (_, Code::Unauthenticated) => {
-            "Give a token with --token-file FILE or MEDIATOR_TOKEN; an administrator makes one on the mediator's host."
-        }
         ("BUSY", _) => "The same command may be sent again in a moment.",
         ("RUN_EXISTS", _) => {
             "Give another --run-id, or leave it out and a fresh one is drawn; `mediator show RUN` shows the stored Run."

@@ -80,7 +80,10 @@ fn waits(run: &RunView, step: &StepView, what: &str, now: i64) -> String {
     let what = super::output::clean_lines(what);
     let id = clean(&step.id);
     if step.state == "ASKED" {
-        format!("\nstep {id} asks{left}: {what}\n  mediator answer {} --step {id} …", clean(&run.run_id))
+        format!(
+            "\nstep {id} asks{left}: {what}\n  mediator answer {} --step {id} …    (the fields: mediator asks)",
+            clean(&run.run_id)
+        )
     } else {
         format!("\nstep {id} waits for {what}{left}\n  Who holds it: mediator explain {}", clean(&run.run_id))
     }

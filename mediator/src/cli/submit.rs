@@ -87,7 +87,7 @@ async fn send(
             }
             Err(status) => status,
         };
-        let failure = refusal::failure(client.url(), &format!("cannot submit Run {run}"), &status);
+        let failure = client.failure(&format!("cannot submit Run {run}"), &status);
         if !refusal::is_unreachable(&status) {
             progress.done(io);
             return Err(failure);
@@ -109,8 +109,9 @@ async fn send(
 
 /// It may have been stored, and its answer lost.
 fn unknown(run: &RunId, failure: Failure) -> Failure {
+    let before = failure.advice.as_ref().map(|advice| format!("{advice}\n")).unwrap_or_default();
     failure.advise(format!(
-        "Whether Run {run} was stored is not known. `mediator show {run}` tells, and submitting again with --run-id {run} \
+        "{before}Whether Run {run} was stored is not known. `mediator show {run}` tells, and submitting again with --run-id {run} \
          is safe."
     ))
 }

@@ -156,7 +156,7 @@ async fn events(client: &Client, io: &mut Io, format: Format) -> Outcome {
             }
         };
         if refusal::is_final(&status) || !known {
-            return Err(refusal::failure(client.url(), "cannot watch the fleet", &status));
+            return Err(client.failure("cannot watch the fleet", &status));
         }
         progress.say(io, format!("lost the mediator ({}), trying again", refusal::cause(&status)));
         sleep(pace.next()).await;

@@ -53,9 +53,13 @@ impl Layers {
     /// The winning value of every key that was given, with where it came from.
     pub(super) fn read(&self, problems: &mut Vec<ConfigError>) -> Values {
         let mut figment = Figment::new();
+        let mut given: Vec<(String, String)> = Vec::new();
         let optional = [&self.system, &self.user].into_iter().flatten().filter(|path| path.exists());
         for path in optional.chain(&self.file) {
             if let Some(file) = read_file(path, problems) {
+                let mut leaves = Vec::new();
+                file.data.values().for_each(|dict| flatten("", dict, &mut leaves));
+                given.extend(leaves.into_iter().map(|(key, _)| (key, file.origin.clone())));
                 figment = figment.merge(file);
             }
         }
@@ -64,8 +68,9 @@ impl Layers {
             let ours = name.strip_prefix("MEDIATOR_").filter(|_| !other);
             if let Some(key) = ours {
                 let key = key.to_lowercase().replace("__", ".");
-                figment =
-                    figment.merge(One { origin: format!("environment variable {name}"), key, value: value.clone() });
+                let origin = format!("environment variable {name}");
+                given.push((key.clone(), origin.clone()));
+                figment = figment.merge(One { origin, key, value: value.clone() });
             }
         }
         for (key, value) in &self.flags {
@@ -73,7 +78,9 @@ impl Layers {
             figment =
                 figment.merge(One { origin: format!("flag --{flag}"), key: (*key).to_owned(), value: value.clone() });
         }
-        Values::of(&figment, self, problems)
+        let mut values = Values::of(&figment, self, problems);
+        values.beaten = given;
+        values
     }
 }
 
@@ -134,7 +141,11 @@ impl Provider for One {
 
 /// Values by key, as text, with their origin.
 #[derive(Debug, Default)]
-pub(super) struct Values(BTreeMap<&'static str, (String, String)>);
+pub(super) struct Values {
+    values: BTreeMap<&'static str, (String, String)>,
+    /// Key and origin of what files and variables say, weakest first, whether it won or not.
+    beaten: Vec<(String, String)>,
+}
 
 impl Values {
     fn of(figment: &Figment, layers: &Layers, problems: &mut Vec<ConfigError>) -> Self {
@@ -152,7 +163,7 @@ impl Values {
                 (None, _) => wrong(unknown(&name)),
                 (Some(_), None) => wrong(format!("is {}; write one value", value.to_actual())),
                 (Some(key), Some(text)) => {
-                    values.0.insert(key.name, (text, origin));
+                    values.values.insert(key.name, (text, origin));
                 }
             }
         }
@@ -164,7 +175,7 @@ impl Values {
     fn keep_relative_to_file(&mut self, layers: &Layers) {
         let files: Vec<&PathBuf> = [&layers.system, &layers.user, &layers.file].into_iter().flatten().collect();
         for name in ["state_dir", "records_dir", "tls.cert", "tls.key", "tls.client_ca"] {
-            let Some((value, origin)) = self.0.get_mut(name) else { continue };
+            let Some((value, origin)) = self.values.get_mut(name) else { continue };
             let file = files.iter().find(|file| file.display().to_string() == *origin);
             if let Some(dir) = file.and_then(|file| file.parent())
                 && !value.is_empty()
@@ -176,12 +187,20 @@ impl Values {
 
     /// Value and origin of a key that was given.
     pub(super) fn get(&self, key: &str) -> Option<(&str, &str)> {
-        self.0.get(key).map(|(value, origin)| (value.as_str(), origin.as_str()))
+        self.values.get(key).map(|(value, origin)| (value.as_str(), origin.as_str()))
     }
 
     /// Where the value in force comes from.
     pub(super) fn origin(&self, key: &str) -> &str {
         self.get(key).map_or("default", |(_, origin)| origin)
+    }
+
+    /// The same with what also names the key and is not heard.
+    pub(super) fn origins(&self, key: &str) -> String {
+        let winner = self.origin(key);
+        let beaten = self.beaten.iter().rev().filter(|(name, origin)| name == key && origin != winner);
+        let beaten: Vec<&str> = beaten.map(|(_, origin)| origin.as_str()).collect();
+        if beaten.is_empty() { winner.to_owned() } else { format!("{winner}, over {}", beaten.join(" and ")) }
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn shown(config: &Config, values: &Values) -> Vec<Shown> {
         .map(|key| Shown {
             key: key.name,
             value: value(config, key.name),
-            source: values.origin(key.name).to_owned(),
+            source: values.origins(key.name),
             about: key.about,
         })
         .collect()

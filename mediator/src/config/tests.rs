@@ -47,8 +47,13 @@ fn later_layers_win() {
     assert_eq!((lease.renew, lease.factor, lease.max_per_run), (Duration::from_secs(5), 5, 1));
     assert_eq!((config.sweep_interval, config.reap_interval), (Duration::from_secs(7), Duration::from_secs(3)));
     let source = |key: &str| shown.iter().find(|it| it.key == key).unwrap().source.clone();
-    assert_eq!(source("lease.renew"), "flag --lease-renew");
-    assert_eq!(source("reap_interval"), "environment variable MEDIATOR_REAP_INTERVAL");
+    let there = dir.path().display().to_string();
+    let source = |key: &str| source(key).replace(&there, "");
+    assert_eq!(
+        source("lease.renew"),
+        "flag --lease-renew, over environment variable MEDIATOR_LEASE__RENEW and /given.toml and /user.toml and /etc.toml"
+    );
+    assert_eq!(source("reap_interval"), "environment variable MEDIATOR_REAP_INTERVAL, over /given.toml");
     assert!(source("lease.max_per_run").ends_with("etc.toml"));
 }
 

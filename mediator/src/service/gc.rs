@@ -19,6 +19,17 @@ const BATCH: u32 = 64;
 /// Nobody is at one file for longer.
 const UPLOAD: Duration = Duration::from_secs(86_400);
 
+/// What is to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct What {
+    /// What ended, or has not changed, for as long.
+    pub older_than: Duration,
+    /// Nodes as well.
+    pub nodes: bool,
+    /// It is only counted.
+    pub dry_run: bool,
+}
+
 /// What was removed, or would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Removed {
@@ -26,17 +37,20 @@ pub struct Removed {
     pub runs: u64,
     /// Events.
     pub events: u64,
+    /// Nodes that have been gone for long.
+    pub nodes: u64,
     /// Files of these Runs.
     pub records: Freed,
     /// Files that belonged to no Run.
     pub strays: Freed,
 }
 
-/// Removes what ended, or has not changed, for `older_than`. With `dry_run` it only counts.
+/// Removes it.
 ///
 /// # Errors
 /// Another process removes; the store or the directory of Records failed. What was removed until then is gone.
-pub async fn gc(store: &Store, records_dir: &Path, older_than: Duration, dry_run: bool) -> Result<Removed, Error> {
+pub async fn gc(store: &Store, records_dir: &Path, what: What) -> Result<Removed, Error> {
+    let What { older_than, nodes, dry_run } = what;
     let now = store.read().await?.now();
     let before = now - older_than;
     let Some(removal) = Removal::begin(records_dir)? else {
@@ -67,6 +81,9 @@ pub async fn gc(store: &Store, records_dir: &Path, older_than: Duration, dry_run
         let (events, next) = store.old_events(before, after, !dry_run).await?;
         removed.events += events;
         behind = next;
+    }
+    if nodes {
+        removed.nodes = store.forget_nodes(before, !dry_run).await?;
     }
     // Listed before the store is asked: a Run's row is there before its first file.
     let strays = removal.strays(before)?;

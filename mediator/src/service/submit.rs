@@ -50,12 +50,13 @@ impl Services {
 /// Parsing up to a mebibyte, and compiling schemas of any size, is work for a thread that may be busy.
 pub(super) async fn parse(text: Vec<u8>) -> Result<Contract, Error> {
     const SMALL: usize = 16 * 1024;
-    if text.len() <= SMALL {
-        let contract = contract::parse(&text)?;
-        if !schema::is_in(&contract) {
-            return Ok(contract);
-        }
+    if text.len() <= SMALL
+        && let Ok(contract) = contract::parse(&text)
+        && !schema::is_in(&contract)
+    {
+        return Ok(contract);
     }
+    // What is wrong with its schemas is told together with whatever else is.
     Ok(schema::apart(move || schema::read_contract(&text)).await??)
 }
 

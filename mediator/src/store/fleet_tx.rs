@@ -28,9 +28,9 @@ use super::{
 const READ_FLEET: Query = Query::each(
     "fleet.read",
     // On SQLite the mediator's clock is the authority, on PostgreSQL the database's, read after the lock.
-    "SELECT rev, next_place, reaped_at, reservation, (SELECT coalesce(max(seq), 0) FROM events) AS last_event, \
+    "SELECT rev, forgotten_rev, next_place, reaped_at, reservation, (SELECT coalesce(max(seq), 0) FROM events) AS last_event, \
      CAST(0 AS INTEGER) AS now FROM fleet WHERE one = 1",
-    "SELECT rev, next_place, reaped_at, reservation, (SELECT coalesce(max(seq), 0) FROM events) AS last_event, \
+    "SELECT rev, forgotten_rev, next_place, reaped_at, reservation, (SELECT coalesce(max(seq), 0) FROM events) AS last_event, \
      CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT) AS now FROM fleet WHERE one = 1",
 );
 const WRITE_FLEET: Query = Query::each(
@@ -65,6 +65,7 @@ impl FleetTx {
         };
         let row = FleetRow {
             rev: row.int("rev").map_err(bad)?,
+            forgotten_rev: row.int("forgotten_rev").map_err(bad)?,
             next_place: row.int("next_place").map_err(bad)?,
             reaped_at: row.maybe_at("reaped_at").map_err(bad)?,
             reservation: row.maybe_json("reservation").map_err(bad)?,

@@ -75,6 +75,28 @@ macro_rules! old_events {
 const COUNT_EVENTS: Query = Query::both("gc.count_events", old_events!("SELECT count(*) AS n"));
 const DELETE_EVENTS: Query = Query::both("gc.events", old_events!("DELETE"));
 
+/// Silent for long, and nothing open has anything to do with it: no lease, no step of an open Run, no reservation. What
+/// is over names its node by text alone.
+macro_rules! gone_nodes {
+    ($verb:literal) => {
+        concat!(
+            $verb,
+            " FROM nodes WHERE seen_at < $1 AND expires_at < $1 ",
+            "AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.node_id = nodes.node_id) ",
+            "AND NOT EXISTS (SELECT 1 FROM steps s JOIN runs r ON r.run_id = s.run_id ",
+            "WHERE s.node_id = nodes.node_id AND r.ended_at IS NULL) ",
+            "AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.state IN ('QUEUED', 'RUNNING', 'VERIFYING') ",
+            "AND r.assigned LIKE '%\"' || nodes.node_id || '\"%') ",
+            "AND NOT EXISTS (SELECT 1 FROM fleet WHERE fleet.reservation LIKE '%\"' || nodes.node_id || '\"%')"
+        )
+    };
+}
+const COUNT_NODES: Query = Query::both("gc.count_nodes", gone_nodes!("SELECT count(*) AS n"));
+const FORGET_NODES: Query = Query::both("gc.nodes", gone_nodes!("DELETE"));
+/// What mediators have in memory of these nodes goes as well: whoever sees this reads the fleet anew.
+const FORGOTTEN: Query =
+    Query::both("gc.forgotten", "UPDATE fleet SET rev = rev + 1, forgotten_rev = rev + 1 WHERE one = 1");
+
 /// Event numbers looked at in one transaction.
 const EVENTS: i64 = 5_000;
 
@@ -119,6 +141,27 @@ impl Store {
         }
         tx.commit(&COMMIT).await?;
         Ok(deleted)
+    }
+
+    /// Forgets, or only counts, nodes that were last heard of before `before` and that nothing open needs. Returns how
+    /// many.
+    ///
+    /// # Errors
+    /// [`StoreError`]: all of them are there, or none; after a lost connection it is not known which.
+    pub async fn forget_nodes(&self, before: Timestamp, forget: bool) -> Result<u64, StoreError> {
+        let values = [Value::at(before)];
+        if !forget {
+            let row = self.engine.read(COUNT_NODES.name).await?.one(&COUNT_NODES, &values).await?;
+            let count = row.map_or(Ok(0), |row| row.int("n").map_err(|bad| bad.of("nodes", "count")))?;
+            return Ok(u64::try_from(count).unwrap_or(0));
+        }
+        let mut tx = self.engine.begin_fleet().await?;
+        let forgotten = tx.execute(&FORGET_NODES, &values).await?;
+        if forgotten > 0 {
+            tx.execute(&FORGOTTEN, &[]).await?;
+        }
+        tx.commit(&COMMIT).await?;
+        Ok(forgotten)
     }
 
     /// Which of these Runs there are, and how far each is.

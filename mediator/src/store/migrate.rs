@@ -31,7 +31,7 @@ macro_rules! migrations {
     };
 }
 
-const MIGRATIONS: &[Migration] = migrations![1 "0001_fleet", 2 "0002_asks", 3 "0003_fleet_id"];
+const MIGRATIONS: &[Migration] = migrations![1 "0001_fleet", 2 "0002_asks", 3 "0003_fleet_id", 4 "0004_forgotten"];
 
 const HAS_TABLE: Query = Query::each(
     "migrations.known",

@@ -46,6 +46,13 @@ pub(super) struct Pools {
 
 pub(super) async fn open(path: &str) -> Result<Pools, StoreError> {
     let path = PathBuf::from(path);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        return Err(StoreError::Config {
+            url: format!("sqlite:{}", path.display()),
+            why: format!("there is no folder {}; make it first, or write another path", folder.display()),
+        });
+    }
     // It holds permits and the hashes of tokens. SQLite gives the files beside it the same mode.
     if !path.exists() {
         let mut new = std::fs::OpenOptions::new();

@@ -41,6 +41,7 @@ const WAITING: Query = Query::both(
 #[derive(Debug, Clone)]
 pub(super) struct FleetRow {
     pub(super) rev: i64,
+    pub(super) forgotten_rev: i64,
     pub(super) next_place: i64,
     pub(super) reaped_at: Option<Timestamp>,
     pub(super) reservation: Option<Reservation>,
@@ -59,6 +60,10 @@ pub(super) async fn sync(conn: &mut Conn, row: &FleetRow, times: Times, fleet: &
         // Memory knows of a transaction that the database does not: it was not committed, or another
         // database was put in place.
         tracing::warn!(memory = fleet.rev, database = row.rev, "the fleet in memory is ahead; reading it anew");
+        *fleet = Fleet::default();
+    }
+    if fleet.rev < row.forgotten_rev {
+        // Rows that are gone lead nowhere: only the whole says what is left.
         *fleet = Fleet::default();
     }
     if fleet.rev == 0 {

@@ -52,12 +52,17 @@ impl Pki {
              \n  [tls]\n  cert = \"{}\"\n  key = \"{}\"\n\n\
              Copy {} to every machine with an agent or a client: it is what they trust.\n\
              Keep {} off the network: whoever has it can make certificates that your fleet trusts.\n",
-            self.server_cert.display(),
-            self.server_key.display(),
+            // In a file it would be relative to that file.
+            whole(&self.server_cert).display(),
+            whole(&self.server_key).display(),
             self.ca_cert.display(),
             self.ca_key.display(),
         )
     }
+}
+
+fn whole(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Why there is no certificate.

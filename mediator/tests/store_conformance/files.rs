@@ -10,7 +10,7 @@ use mediator::{
     record::{RecordStore, Removal},
     service::{backup, gc},
 };
-use shared::RunId;
+use shared::{RunId, domain::Fleet};
 
 use crate::support::Bed;
 
@@ -19,6 +19,7 @@ on_both_engines!(
     a_record_in_its_place_stays_and_blocks_nothing,
     what_a_sealing_left_goes_when_its_record_is_there,
     recover_opens_again_what_the_database_has_open,
+    nodes_are_forgotten_that_nothing_open_needs,
 );
 
 /// A Run's row: waiting, ended, or sealed.
@@ -90,7 +91,8 @@ async fn what_a_sealing_left_goes_when_its_record_is_there(bed: Bed) {
             fs::File::open(folder(dir.path(), &name)).unwrap().set_modified(past).unwrap();
         }
     }
-    let removed = gc::gc(&bed.store, dir.path(), shared::Duration::from_secs(60), false).await.unwrap();
+    let what = gc::What { older_than: shared::Duration::from_secs(60), nodes: false, dry_run: false };
+    let removed = gc::gc(&bed.store, dir.path(), what).await.unwrap();
     assert_eq!((removed.runs, removed.strays.files), (0, 1));
     assert!(!dir.path().join("records/.sealed.sealing").exists());
     for stays in ["records/sealed", "records/ended", "records/.ended.sealing"] {
@@ -122,4 +124,44 @@ async fn recover_opens_again_what_the_database_has_open(bed: Bed) {
     let again = backup::recover(&bed.store, dir.path()).await.unwrap();
     assert_eq!(again.apart, 0);
     assert!(Removal::begin(dir.path()).unwrap().is_some());
+}
+
+async fn nodes_are_forgotten_that_nothing_open_needs(bed: Bed) {
+    let dir = tempfile::tempdir().unwrap();
+    for (node, at) in
+        [("gone", 1), ("here", 9_000_000_000_000_i64), ("leased", 1), ("at_work", 1), ("given", 1), ("kept", 1)]
+    {
+        bed.sql(&format!(
+            "INSERT INTO nodes (node_id, rev, instance, advert_no, capabilities_hash, principal, seen_at, expires_at, \
+             capabilities) VALUES ('{node}', 1, 'i', 1, 'h', 'ada', {at}, {at}, '[]')"
+        ))
+        .await;
+    }
+    row(&bed, "open", "open").await;
+    row(&bed, "over", "sealed").await;
+    for (run, node) in [("open", "at_work"), ("over", "gone")] {
+        let insert = "INSERT INTO steps (run_id, seq, name, kind, state, node_id) VALUES";
+        bed.sql(&format!("{insert} ('{run}', 0, 's', 'run', 'CLAIMED', '{node}')")).await;
+    }
+    bed.sql("INSERT INTO leases (node_id, run_id, not_after, nonce, granted_at) VALUES ('leased', 'open', 1, '00', 1)")
+        .await;
+    bed.sql("UPDATE runs SET assigned = '[{\"as\":\"a\",\"node\":\"given\"}]' WHERE run_id = 'open'").await;
+    bed.sql("UPDATE runs SET assigned = '[{\"as\":\"a\",\"node\":\"gone\"}]' WHERE run_id = 'over'").await;
+    bed.sql("UPDATE fleet SET rev = 1, reservation = '{\"run\":\"open\",\"place\":1,\"nodes\":[\"kept\"]}'").await;
+    let mut fleet = Fleet::default();
+    let mut tx = bed.store.begin_fleet().await.unwrap();
+    tx.sync(&mut fleet).await.unwrap();
+    drop(tx);
+    let known = |fleet: &Fleet| fleet.nodes().map(|node| node.id.to_string()).collect::<Vec<_>>();
+    assert_eq!(known(&fleet), ["at_work", "given", "gone", "here", "kept", "leased"]);
+    let what = |nodes, dry_run| gc::What { older_than: shared::Duration::from_secs(30 * 86_400), nodes, dry_run };
+    for (nodes, dry_run, removed) in [(false, false, 0), (true, true, 1), (true, false, 1), (true, false, 0)] {
+        let done = gc::gc(&bed.store, dir.path(), what(nodes, dry_run)).await.unwrap();
+        assert_eq!(done.nodes, removed, "{nodes} {dry_run}");
+    }
+    // A mediator that had it in memory forgets it, too.
+    let mut tx = bed.store.begin_fleet().await.unwrap();
+    tx.sync(&mut fleet).await.unwrap();
+    drop(tx);
+    assert_eq!(known(&fleet), ["at_work", "given", "here", "kept", "leased"]);
 }

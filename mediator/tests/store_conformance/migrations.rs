@@ -29,7 +29,7 @@ async fn opening_again_changes_nothing(bed: Bed) {
     fleet.load_node(node("n"));
     write_all(&bed, &mut fleet).await;
     let before = bed.sql("SELECT version, name FROM schema_migrations").await;
-    assert_eq!(before, "1|0001_fleet\n2|0002_asks\n3|0003_fleet_id");
+    assert_eq!(before, "1|0001_fleet\n2|0002_asks\n3|0003_fleet_id\n4|0004_forgotten");
     let (one, two) = tokio::join!(open(&bed), open(&bed));
     one.unwrap();
     two.unwrap();

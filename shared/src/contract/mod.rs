@@ -22,7 +22,7 @@ mod tree;
 mod validate;
 
 pub use expand::{AGENT_NAMES, ExpandError, HARNESS_NAMES, MAX_EXPANDED, expand, is_env_name, resolve};
-pub use parse::{canonical_json, contract_hash, parse};
+pub use parse::{SchemaFault, canonical_json, contract_hash, parse, parse_with};
 pub use problem::{ContractError, Problem};
 pub use role_ref::RoleRef;
 pub use schema::{example, schema};

@@ -2,17 +2,37 @@
 
 use super::{
     Contract, MAX_BYTES,
-    decode::Decoder,
-    problem::{ContractError, Problem, Problems},
+    decode::{Decoder, Gaps},
+    problem::{ContractError, Problem, Problems, Seg},
     tree, validate,
 };
 use crate::sha256_hex;
 
-/// Parses and validates one YAML or JSON document.
+/// What is wrong with a JSON Schema that a contract carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaFault {
+    /// Where in the schema, as a JSON pointer; empty for all of it.
+    pub pointer: String,
+    /// A sentence.
+    pub message: String,
+}
+
+/// Parses and validates one YAML or JSON document. The JSON Schemas in it are taken as they are.
 ///
 /// # Errors
 /// Every problem found, each with its path and its position.
 pub fn parse(text: &[u8]) -> Result<Contract, ContractError> {
+    parse_with(text, |_| Ok(()))
+}
+
+/// [`parse()`] with somebody who knows JSON Schemas and judges each one, so that its faults stand among the others.
+///
+/// # Errors
+/// Every problem found, each with its path and its position.
+pub fn parse_with(
+    text: &[u8],
+    judge: impl Fn(&serde_json::Value) -> Result<(), SchemaFault>,
+) -> Result<Contract, ContractError> {
     let text = read_text(text).map_err(only)?;
     let root = tree::read(text).map_err(only)?;
     let mut problems = Problems::new(&root);
@@ -23,13 +43,40 @@ pub fn parse(text: &[u8]) -> Result<Contract, ContractError> {
             message: "it is empty; `mediator contract example` shows one".to_owned(),
         }));
     }
-    let contract = Decoder { text, problems: &mut problems }.contract(&root);
+    let mut decoder = Decoder { text, problems: &mut problems, gaps: Gaps::default() };
+    let contract = decoder.contract(&root);
+    let gaps = decoder.gaps;
     if let Some(contract) = &contract {
-        validate::check(contract, &mut problems);
+        validate::check(contract, &gaps, &mut problems);
+        judge_schemas(contract, judge, &mut problems);
     }
     problems.finish()?;
     // Nothing is noted, so that everything was read.
     contract.ok_or_else(|| ContractError { problems: Vec::new() })
+}
+
+fn judge_schemas(
+    contract: &Contract,
+    judge: impl Fn(&serde_json::Value) -> Result<(), SchemaFault>,
+    problems: &mut Problems<'_>,
+) {
+    for (at, step) in contract.steps.iter().enumerate() {
+        let answer = step.agent.as_ref().and_then(|it| it.schema.as_ref()).map(|it| ("agent", "schema", it));
+        let form = step.ask.as_ref().and_then(|it| it.form.as_ref()).map(|it| ("ask", "form", it));
+        for (kind, key, schema) in answer.into_iter().chain(form) {
+            let Err(SchemaFault { pointer, message }) = judge(schema) else { continue };
+            let keys: Vec<String> =
+                pointer.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~")).collect();
+            let mut path = vec![Seg::Key("steps"), Seg::At(at), Seg::Key(kind), Seg::Key(key)];
+            let mut here = Some(schema);
+            for key in &keys {
+                let index = here.and_then(serde_json::Value::as_array).and_then(|_| key.parse().ok());
+                path.push(index.map_or(Seg::Key(key), Seg::At));
+                here = here.and_then(|here| index.map_or_else(|| here.get(key), |index| here.get(index)));
+            }
+            problems.add(&path, message);
+        }
+    }
 }
 
 fn only(problem: Problem) -> ContractError {

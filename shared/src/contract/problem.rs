@@ -102,6 +102,17 @@ impl<'t> Problems<'t> {
         self.found.len() >= MOST
     }
 
+    /// How many were noted.
+    pub(super) fn count(&self) -> usize {
+        self.found.len() + self.more
+    }
+
+    /// Takes back those after the first `count`.
+    pub(super) fn forget_behind(&mut self, count: usize) {
+        self.more = self.more.min(count.saturating_sub(self.found.len()));
+        self.found.truncate(count);
+    }
+
     /// At a place that decoding knows.
     pub(super) fn at(&mut self, path: &Path<'_>, position: (u64, u64), message: impl Into<String>) {
         if self.is_full() {

@@ -23,7 +23,7 @@ use crate::{
         file::{self, Seen},
         writer::{self, Done, Edit},
     },
-    state::AgentStatus,
+    state::{AgentStatus, NodeStatus},
 };
 
 /// What else becomes of a Run at a boundary: its contract and what is left of it decide, at the mediator.
@@ -80,22 +80,27 @@ async fn end_quarantine(config: &Config, out: &Out) -> Outcome {
     let now = clock::now().to_string();
     let edit = Edit { drain: None, reason: None, quarantine_cleared: Some(now.clone()), force: false };
     let done = write(config, edit, out)?;
+    let mut lifted = true;
     match local::ask(&config.state_dir).await {
         Ok(agent) => {
-            for node in &agent.nodes {
-                let held = node.reasons.iter().any(|it| it.source == Source::Quarantine.as_str());
-                out.note(format!(
-                    "{}: {}",
-                    node.node_id,
-                    if held { "its quarantine ends" } else { "was in no quarantine" }
-                ));
-            }
+            let held = |node: &&NodeStatus| node.reasons.iter().any(|it| it.source == Source::Quarantine.as_str());
+            agent.nodes.iter().filter(held).for_each(|node| out.note(format!("{}: its quarantine ends", node.node_id)));
+            lifted = agent.nodes.iter().any(|node| held(&node));
         }
         Err(AskError::NotRunning(_)) => out.note("no agent runs here now; a quarantine that it kept has ended"),
         Err(other) => out.warn(other.to_string()),
     }
     let document = json!({"policy_file": done.path, "before": done.before, "quarantine_cleared": now});
-    out.data(&document, || format!("quarantine ended: written to {}", done.path.display()))?;
+    let path = done.path.display();
+    out.data(&document, || {
+        if lifted {
+            format!("quarantine ended: written to {path}")
+        } else {
+            format!(
+                "there was nothing to lift: no node here is in quarantine; what failed so far counts no more ({path})"
+            )
+        }
+    })?;
     Ok(Exit::Done)
 }
 

@@ -240,7 +240,7 @@ impl Node {
         if sent.instance != inner.identity.instance || inner.core.lacks_newest(&sent.streams) {
             return Superseded::Resend;
         }
-        tracing::error!(node = %self.id, instance = %sent.instance, why, "another agent speaks for this node: it is idle now");
+        tracing::error!(node = %self.id, instance = %sent.instance, why, "another agent speaks for this node: it is idle now; stop one of the two, or give one another name");
         inner.core.supersede(why.to_owned());
         self.redraw(&mut inner);
         if let Some(current) = &inner.current {

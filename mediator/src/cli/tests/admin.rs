@@ -16,8 +16,10 @@ async fn a_token_is_shown_once_and_listed_without_its_secret() {
     let made = at(folder.path(), "token create --role node --principal yard --node yard").await;
     let secret = made.out.trim_end();
     assert_eq!((made.exit, secret.len()), (Exit::Ok, 64), "{made}");
-    assert!(made.err.contains("Using sqlite:STATE/mediator.db"), "{made}");
+    // Whoever gave another --state-dir than the mediator's finds out here, and not by a token that nobody knows.
+    assert!(made.err.contains("Made sqlite:STATE/mediator.db: no mediator has served there yet"), "{made}");
     let made = at(folder.path(), "token create --role observer --principal ann --output json").await;
+    assert!(made.err.contains("Using sqlite:STATE/mediator.db"), "{made}");
     let shown: serde_json::Value = serde_json::from_str(&made.out).unwrap();
     assert_eq!((&shown["role"], &shown["principal"]), (&"observer".into(), &"ann".into()));
 
@@ -31,6 +33,15 @@ async fn a_token_is_shown_once_and_listed_without_its_secret() {
     for text in [listed.to_string(), at(folder.path(), "token list --output json").await.to_string()] {
         assert!(!text.contains(secret) && !text.contains(&hash), "{text}");
     }
+}
+
+#[tokio::test]
+async fn a_database_in_a_folder_that_is_not_there_names_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let create = "token create --role node --principal yard --database sqlite:/nowhere/at/all/x.db";
+    let ran = at(folder.path(), create).await;
+    assert_eq!(ran.exit, Exit::Refused);
+    assert!(ran.err.contains("there is no folder /nowhere/at/all; make it first, or write another path"), "{ran}");
 }
 
 #[tokio::test]

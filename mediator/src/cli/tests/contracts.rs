@@ -46,6 +46,20 @@ async fn lint_goes_on_behind_a_bad_file() {
     );
 }
 
+#[tokio::test]
+async fn a_form_that_is_no_schema_has_its_line_and_hides_nothing() {
+    let contract = "requires: [{as: b, capability: c}]\nsteps:\n- id: q\n  ask:\n    question: ok?\n    form:\n      properties:\n        \
+                    ok: {type: objekt}\n- {id: s, uses: b, run: 'ls -l'}\n";
+    let ran = run_with(contract, &["contract", "lint", "-"]).await;
+    insta::assert_snapshot!(ran, @r#"
+    exit 2
+    -- stdout
+    stdin:8:20: steps[0].ask.form.properties.ok.type: is not a JSON Schema: there is no type "objekt"; write object, array, string, number, integer, boolean or null
+    stdin:9:25: steps[1].run: must be a list, but 'ls -l' is text; write [ls, -l]
+    -- stderr
+    "#);
+}
+
 #[test]
 fn a_problem_is_one_line_as_compilers_write_it() {
     let problem = |path: &str, position, message: &str| shared::contract::Problem {

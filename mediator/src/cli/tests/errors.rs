@@ -4,6 +4,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use super::{messages::*, *};
+use crate::cli::{client::Shown, refusal};
 
 #[tokio::test]
 async fn nobody_there() {
@@ -18,7 +19,7 @@ async fn nobody_there() {
     }
 }
 
-fn refusal(code: Code, reason: &str, message: &str) -> Status {
+fn refused(code: Code, reason: &str, message: &str) -> Status {
     Status::with_error_details(code, message, ErrorDetails::with_error_info(reason, "fleet.v1", []))
 }
 
@@ -27,7 +28,6 @@ async fn each_refusal_has_its_exit_code_and_advice() {
     let fake = Fake::start().await;
     let mut seen = String::new();
     for (code, reason, message) in [
-        (Code::Unauthenticated, "UNAUTHENTICATED", "no token"),
         (Code::PermissionDenied, "WRONG_ROLE", "a node token may not list Runs"),
         (Code::NotFound, "NOT_FOUND", "there is no Run build-1"),
         (Code::AlreadyExists, "RUN_EXISTS", "Run build-1 is taken by another contract"),
@@ -37,7 +37,7 @@ async fn each_refusal_has_its_exit_code_and_advice() {
         (Code::Unimplemented, "", ""),
         (Code::DeadlineExceeded, "", "too late"),
     ] {
-        let status = if reason.is_empty() { Status::new(code, message) } else { refusal(code, reason, message) };
+        let status = if reason.is_empty() { Status::new(code, message) } else { refused(code, reason, message) };
         fake.lines().get_run = fake::Script::default();
         fake.lines().get_run.then(Err(status));
         let ran = run(&fake, &["show", "build-1"]).await;
@@ -79,6 +79,45 @@ async fn addresses_and_files_that_cannot_work() {
         assert_eq!(ran.exit, Exit::Refused, "{args:?}: {ran}");
         assert!(ran.err.contains(says), "{args:?}: {ran}");
     }
+}
+
+#[test]
+fn a_server_that_leaves_over_a_certificate_is_not_called_down() {
+    let shown = Shown { cert: Some("me.crt".into()), token: None };
+    let failure = |cause: &str, shown: &Shown| {
+        let failure = refusal::unreachable("https://yard:7070", cause, shown);
+        format!("{}\n{}", failure.message, failure.advice.unwrap_or_default())
+    };
+    for cause in
+        ["stream closed because of a broken pipe", "received fatal alert: UnknownCA", "Connection reset by peer"]
+    {
+        let said = failure(cause, &shown);
+        assert!(
+            said.starts_with("https://yard:7070 was reached, but it refused the certificate that was shown"),
+            "{said}"
+        );
+        assert!(said.contains("tls.client_ca") && said.contains("me.crt"), "{said}");
+        let said = failure(cause, &Shown::default());
+        assert!(said.contains("give one with --client-cert"), "{said}");
+    }
+    assert!(failure("Connection refused (os error 111)", &shown).contains("Is `mediator serve` running?"));
+}
+
+#[test]
+fn who_is_not_known_is_told_what_was_shown() {
+    let status = refused(Code::Unauthenticated, "UNAUTHENTICATED", "this is not known here");
+    let advice = |cert: Option<&str>, token: Option<&str>| {
+        let shown = Shown { cert: cert.map(Into::into), token: token.map(str::to_owned) };
+        let failure = refusal::failure("https://yard:7070", "cannot list the nodes", &status, &shown);
+        assert_eq!(failure.exit, Exit::Refused);
+        failure.advice.unwrap()
+    };
+    assert!(advice(None, None).starts_with("Give a token with --token-file"));
+    assert!(
+        advice(None, Some("--token-file t"))
+            .starts_with("The token that was shown is that of --token-file t. Give another")
+    );
+    assert!(advice(Some("me.crt"), None).starts_with("What was shown is --client-cert me.crt. Show another one"));
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use super::{
 };
 
 mod admin;
+mod answering;
 mod contracts;
 mod errors;
 mod fake;

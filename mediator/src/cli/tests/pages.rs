@@ -14,6 +14,34 @@ async fn a12_nodes_show_liveness_and_schedulability_apart() {
 }
 
 #[tokio::test]
+async fn nodes_that_have_left_are_left_out_and_counted() {
+    const WEEK: i64 = 7 * 86_400_000;
+    let fake = Fake::start().await;
+    let there = node("here");
+    let goodbye = NodeView { seen_at: NOW - 60_000, expires_at: NOW - 60_000, ..node("goodbye") };
+    let silent =
+        |name: &str, since: i64| NodeView { seen_at: NOW - since, expires_at: NOW - since + 60_000, ..node(name) };
+    let held = NodeView { lease: nodes().nodes[1].lease.clone(), ..silent("held", 2 * WEEK) };
+    let page = |nodes: Vec<NodeView>| Ok(ListNodesResponse { observed_at: NOW, nodes });
+    fake.lines().list_nodes.then(page(vec![there, goodbye, silent("away", WEEK), silent("gone", WEEK + 1), held]));
+    let shown = |ran: &Ran| {
+        let page: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        let ids = page["nodes"].as_array().unwrap().iter().map(|node| node["node_id"].as_str().unwrap().to_owned());
+        ids.collect::<Vec<_>>()
+    };
+    // The last answer stays.
+    let ran = run(&fake, &["nodes", "--output", "json"]).await;
+    assert_eq!(shown(&ran), ["here", "away", "held"]);
+    assert_eq!(ran.err, "2 nodes that have left are not shown; --all shows them.\n");
+    let ran = run(&fake, &["nodes", "--output", "json", "--all"]).await;
+    assert_eq!((shown(&ran).len(), ran.err.as_str()), (5, ""));
+    fake.lines().list_nodes = fake::Script::default();
+    fake.lines().list_nodes.then(page(vec![silent("gone", WEEK + 1)]));
+    let ran = run(&fake, &["nodes"]).await;
+    assert_eq!(ran.err, "1 node that has left is not shown; --all shows it.\n", "and not that none has reported");
+}
+
+#[tokio::test]
 async fn hostile_text_is_kept_in_json_and_harmless_everywhere() {
     let fake = Fake::start().await;
     fake.lines().list_nodes.then(Ok(nodes()));

@@ -8,6 +8,7 @@ mod kept;
 mod node;
 mod role;
 mod run;
+mod silence;
 mod waiting;
 
 use shared::{Duration, NodeId, RoleName, RunId, Timestamp, domain::Wake};

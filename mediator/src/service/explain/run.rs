@@ -10,7 +10,7 @@ use shared::{
 use super::{
     Explanation, RoleExplanation, age, kept,
     role::{role, shortage},
-    some,
+    silence, some,
     waiting::{self, Waiting},
 };
 
@@ -47,7 +47,7 @@ pub fn explain_run(fleet: &Fleet, run: &Run, settings: &Settings, now: Timestamp
             text.push_str(&kept::for_it(fleet, run).map(|kept| format!("; {kept}")).unwrap_or_default());
             text
         }
-        RunState::Running | RunState::Verifying => running_summary(fleet, run, &waiting, now),
+        RunState::Running | RunState::Verifying => running_summary(fleet, run, &waiting, settings, now),
         RunState::Succeeded(verdict) => {
             format!("run {} SUCCEEDED: {}{}", run.id, ended_by(run, verdict), ago(run, now))
         }
@@ -156,7 +156,16 @@ fn freed(fleet: &Fleet, roles: &[RoleExplanation], wakes: &[Wake]) -> String {
     format!("; it is freed when {} ({})", words.join(if both { ", and " } else { " or " }), names.join(", "))
 }
 
-fn running_summary(fleet: &Fleet, run: &Run, waiting: &[Waiting<'_>], now: Timestamp) -> String {
+fn running_summary(fleet: &Fleet, run: &Run, waiting: &[Waiting<'_>], settings: &Settings, now: Timestamp) -> String {
+    let mut text = what_runs(fleet, run, waiting, now);
+    for silent in silence::of(fleet, run, settings, now) {
+        text.push_str("; ");
+        text.push_str(&silent);
+    }
+    text
+}
+
+fn what_runs(fleet: &Fleet, run: &Run, waiting: &[Waiting<'_>], now: Timestamp) -> String {
     let claimed = run.steps.iter().filter_map(|step| match &step.state {
         StepState::Claimed { node, at } => Some(format!("step {} on {node} for {}", step.name, age(now.since(*at)))),
         StepState::Pending
@@ -190,7 +199,7 @@ fn running_summary(fleet: &Fleet, run: &Run, waiting: &[Waiting<'_>], now: Times
 
 fn claimable(node: &Node, now: Timestamp) -> String {
     if !node.is_live(now) {
-        return format!("waits for {}, not seen for {}", node.id, age(now.since(node.seen_at)));
+        return format!("waits for {}", node.id);
     }
     if node.stopping {
         return format!("is not claimed: the agent of {} is stopping", node.id);

@@ -207,7 +207,13 @@ fn a_run_with_nothing_claimed_says_what_it_waits_for() {
     };
     let prefix = "run idle holds its nodes and nothing is claimed: step test ";
     assert_eq!(says(node("n1", "build")), format!("{prefix}waits to be claimed by n1"));
-    assert_eq!(says(gone(node("n1", "build"), 5)), format!("{prefix}waits for n1, not seen for 1m5s"));
+    assert_eq!(
+        says(gone(node("n1", "build"), 5)),
+        format!(
+            "{prefix}waits for n1; n1 has not been heard for 1m5s: unless it comes back, the run ends as FAILED \
+             (lease_expired) when its lease ends in 56s"
+        )
+    );
     let drains = drained(node("n1", "build"), Drain::AtBoundary, "");
     assert_eq!(says(drains), format!("{prefix}is not claimed: n1 drains at-boundary"));
     let stopping = Node { stopping: true, ..node("n1", "build") };
@@ -263,9 +269,33 @@ fn an_open_question_is_quoted_and_never_says_who_may_answer() {
     assert_eq!(
         got.summary,
         "run busy holds its nodes and step ok has asked a person for 1m5s: \"Ship it?\" \
-         (`mediator answer busy --step ok`)"
+         (`mediator answer busy --step ok --json JSON`)"
     );
     assert_eq!((got.place, got.wakes.len()), (None, 0));
+}
+
+#[test]
+fn a_silent_node_is_told_with_what_ends_the_wait_and_when() {
+    let claimed = |node: &str| shared::domain::StepState::Claimed { node: id(node), at: NOW };
+    let settings = Settings::default();
+    let at = |seconds: u64| NOW + shared::Duration::from_secs(seconds);
+    let mut run =
+        stands(shared::domain::StepState::Done { exit_code: None, at: NOW }, shared::domain::StepState::Pending);
+    run.steps[0].state = claimed("n1");
+    let mut silent = node("n1", "build");
+    (silent.seen_at, silent.expires_at) = (NOW, at(900));
+    let mut held = lease("n1", "busy");
+    held.not_after = at(300);
+    let fleet = fleet(&[silent], &[held], &[]);
+    let said = |run: &shared::domain::Run, seconds| explain_run(&fleet, run, &settings, at(seconds)).summary;
+    insta::assert_snapshot!(said(&run, 5), @"run busy runs: step make on n1 for 5s");
+    insta::assert_snapshot!(said(&run, 240), @"run busy runs: step make on n1 for 4m; n1 has not been heard for 4m: unless it comes back, the run ends as FAILED (lease_expired) when its lease ends in 1m");
+    std::sync::Arc::make_mut(&mut run.contract).on_lost.retry = 2;
+    run.losses = 1;
+    insta::assert_snapshot!(said(&run, 240), @"run busy runs: step make on n1 for 4m; n1 has not been heard for 4m: unless it comes back, the run starts over (on_lost: retry, 2 of 2) when its lease ends in 1m");
+    insta::assert_snapshot!(said(&run, 301), @"run busy runs: step make on n1 for 5m1s; n1 has not been heard for 5m1s: unless it comes back, the run starts over (on_lost: retry, 2 of 2) at any moment, for its lease has ended");
+    run.steps[0].state = shared::domain::StepState::Pending;
+    insta::assert_snapshot!(said(&run, 901), @"run busy holds its nodes and nothing is claimed: step make waits for n1; n1 has not been heard for 15m1s: unless it comes back, the run starts over (on_lost: retry, 2 of 2) at any moment, for its lease has ended");
 }
 
 #[test]

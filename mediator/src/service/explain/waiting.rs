@@ -6,6 +6,8 @@ use shared::{
     domain::{Fleet, Run, Step, StepState},
 };
 
+use crate::schema;
+
 use super::{
     age,
     role::{role, shortage},
@@ -56,11 +58,12 @@ pub(super) fn asks(run: &Run, now: Timestamp) -> impl Iterator<Item = String> {
         let ask = run.contract.steps.get(step.seq as usize)?.ask.as_ref()?;
         let question: String = ask.question.split_whitespace().collect::<Vec<_>>().join(" ");
         Some(format!(
-            "step {} has asked a person for {}: {question:?} (`mediator answer {} --step {}`){}",
+            "step {} has asked a person for {}: {question:?} (`mediator answer {} --step {} {}`){}",
             step.name,
             age(now.since(at)),
             run.id,
             step.name,
+            schema::answer_arguments(ask.form.as_ref()),
             limit(step, now)
         ))
     })

@@ -4,8 +4,13 @@
 //! goes on after each fault, so that an author sees all of them at once. [`super::schema`] is derived from the
 //! types; a test holds the keys known here against it.
 
-use std::{collections::BTreeMap, fmt::Display, str::FromStr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+    str::FromStr,
+};
 
+mod argv;
 mod step;
 
 use super::{
@@ -21,6 +26,24 @@ type Read<T> = Option<T>;
 pub(super) struct Decoder<'d, 't> {
     pub(super) text: &'t str,
     pub(super) problems: &'d mut Problems<'t>,
+    pub(super) gaps: Gaps,
+}
+
+/// What could not be read. Rules that look at it are not asked: what they would say may follow from the gap only.
+#[derive(Debug, Default)]
+pub(super) struct Gaps {
+    /// `requires` or an `acquire`.
+    pub(super) roles: bool,
+    /// Any `env`.
+    pub(super) env: bool,
+    /// `success_when`.
+    pub(super) conditions: bool,
+    /// The names of steps, what they do, or what they have to do with each other.
+    pub(super) graph: bool,
+    /// What these steps do, by position.
+    pub(super) steps: BTreeSet<usize>,
+    /// A text of the step that is being read.
+    texts: bool,
 }
 
 /// The entries of a map with fixed keys.
@@ -30,15 +53,23 @@ struct Fields<'n, 'p> {
 }
 
 impl Decoder<'_, '_> {
+    /// As much of it as can be read. What cannot is noted, and left out as [`Gaps`] says.
     pub(super) fn contract(&mut self, node: &Node) -> Read<Contract> {
         let fields = self.fields(node, &Path::ROOT, super::CONTRACT_KEYS)?;
         let run_id = self.optional(&fields, "run_id", Self::parsed);
         let work = self.optional(&fields, "work", Self::work);
         let env = self.or_default(&fields, "env", |it, node, path| it.dict(node, path, Self::text));
+        self.gaps.env |= env.is_none();
         let requires = self.required(&fields, "requires", |it, node, path| it.list(node, path, Self::require));
-        let steps = self.required(&fields, "steps", |it, node, path| it.list(node, path, Self::step));
+        self.gaps.roles |= requires.is_none();
+        let mut positions = 0..;
+        let steps = self.required(&fields, "steps", |it, node, path| {
+            it.list(node, path, |it, node, path| it.step(node, path, positions.next().unwrap_or_default()))
+        });
+        self.gaps.graph |= steps.is_none();
         let success_when =
             self.or_default(&fields, "success_when", |it, node, path| it.list(node, path, Self::condition));
+        self.gaps.conditions |= success_when.is_none();
         let on_lost = self.or_default(&fields, "on_lost", |it, node, path| {
             let fields = it.fields(node, path, &["retry"])?;
             Some(OnLost { retry: it.or_default(&fields, "retry", Self::number)? })
@@ -50,15 +81,15 @@ impl Decoder<'_, '_> {
             it.word(node, path, &[("reject", WhenUnmatched::Reject), ("queue", WhenUnmatched::Queue)])
         });
         Some(Contract {
-            run_id: run_id?,
-            work: work?,
-            env: env?,
-            requires: requires?,
-            steps: steps?,
-            success_when: success_when?,
-            on_lost: on_lost?,
-            on_drain: on_drain?,
-            when_unmatched: when_unmatched?,
+            run_id: run_id.flatten(),
+            work: work.flatten(),
+            env: env.unwrap_or_default(),
+            requires: requires.unwrap_or_default(),
+            steps: steps.unwrap_or_default(),
+            success_when: success_when.unwrap_or_default(),
+            on_lost: on_lost.unwrap_or_default(),
+            on_drain: on_drain.unwrap_or_default(),
+            when_unmatched: when_unmatched.unwrap_or_default(),
         })
     }
 
@@ -125,17 +156,6 @@ impl Decoder<'_, '_> {
     }
 }
 
-/// One line of words as the entries of a list: a program and its arguments are apart, because no shell takes
-/// them apart. Words in quotes are the writer's business.
-fn as_list(spelling: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./$=+@".contains(c);
-    if spelling.split(' ').all(|word| !word.is_empty() && word.chars().all(plain)) {
-        spelling.split(' ').collect::<Vec<_>>().join(", ")
-    } else {
-        spelling.to_owned()
-    }
-}
-
 /// The parts that every rule above is made of.
 impl Decoder<'_, '_> {
     fn refuse<T>(&mut self, node: &Node, path: &Path<'_>, message: impl Into<String>) -> Read<T> {
@@ -159,7 +179,7 @@ impl Decoder<'_, '_> {
             Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float if wanted.contains("text") => {
                 format!("; write \"{spelling}\" in quotes to mean the text")
             }
-            Value::Text(_) | Value::Int(_) if wanted == "a list" => format!("; write [{}]", as_list(&spelling)),
+            Value::Text(_) | Value::Int(_) if wanted == "a list" => format!("; write [{}]", argv::as_list(&spelling)),
             _ => String::new(),
         };
         self.refuse(node, path, format!("must be {wanted}, but {is}{quote}"))
@@ -232,7 +252,15 @@ impl Decoder<'_, '_> {
         path: &Path<'_>,
         mut read: impl FnMut(&mut Self, &Node, &Path<'_>) -> Read<T>,
     ) -> Read<Vec<T>> {
-        let Value::List(list) = &node.value else { return self.wrong(node, path, "a list") };
+        let Value::List(list) = &node.value else {
+            self.wrong::<()>(node, path, "a list");
+            // A word in place of a list of one: what it means is clear, and rules about it can be asked.
+            let Value::Text(_) = node.value else { return None };
+            let told = self.problems.count();
+            let one = read(self, node, path);
+            self.problems.forget_behind(told);
+            return one.map(|one| vec![one]);
+        };
         // Every entry is read, also after one that failed.
         let read: Vec<Read<T>> = list.iter().enumerate().map(|(at, node)| read(self, node, &path.at(at))).collect();
         read.into_iter().collect()

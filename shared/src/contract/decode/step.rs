@@ -6,11 +6,13 @@ use crate::contract::{
 };
 
 impl Decoder<'_, '_> {
-    pub(super) fn step(&mut self, node: &Node, path: &Path<'_>) -> Read<Step> {
+    pub(super) fn step(&mut self, node: &Node, path: &Path<'_>, at: usize) -> Read<Step> {
+        let told = self.problems.count();
         let fields = self.fields(node, path, KEYS)?;
+        let misspelled = self.problems.count() > told;
         let id = self.required(&fields, "id", Self::parsed);
         let uses = self.optional(&fields, "uses", Self::parsed);
-        let run = self.optional(&fields, "run", |it, node, path| it.list(node, path, Self::text));
+        let run = self.optional(&fields, "run", Self::argv);
         let agent = self.optional(&fields, "agent", Self::agent);
         let acquire = self.optional(&fields, "acquire", Self::acquire);
         let ask = self.optional(&fields, "ask", Self::ask);
@@ -28,23 +30,36 @@ impl Decoder<'_, '_> {
         let repeat = self.optional(&fields, "loop", Self::repeat);
         let max_attempts = self.optional(&fields, "max_attempts", Self::number);
         let keep = self.or_default(&fields, "keep", Self::flag);
+        let kind = [id.is_none(), uses.is_none(), run.is_none(), agent.is_none(), acquire.is_none(), ask.is_none()];
+        if misspelled || std::mem::take(&mut self.gaps.texts) || kind.contains(&true) {
+            self.gaps.steps.insert(at);
+        }
+        self.gaps.env |= env.is_none();
+        self.gaps.roles |= acquire.is_none();
+        // Whom it waits for, what it leaves and who goes on: other steps are judged by that.
+        let others = [id.is_none(), agent.is_none(), acquire.is_none(), ask.is_none(), needs.is_none(), out.is_none()];
+        self.gaps.graph |= others.contains(&true) || release.is_none() || dispatch.is_none() || repeat.is_none();
         Some(Step {
-            id: id?,
-            uses: uses?,
-            run: run?,
-            agent: agent?,
-            acquire: acquire?,
-            ask: ask?,
-            needs: needs?,
-            env: env?,
-            input: input?,
-            out: out?,
-            timeout: timeout?,
-            release: release?,
-            dispatch: dispatch?,
-            repeat: repeat?,
-            max_attempts: max_attempts?.unwrap_or(1),
-            keep: keep?,
+            id: match id {
+                Some(id) => id,
+                // Keeps the place of the others; nobody asks for it by this name.
+                None => format!("step-{at}").parse().ok()?,
+            },
+            uses: uses.flatten(),
+            run: run.flatten(),
+            agent: agent.flatten(),
+            acquire: acquire.flatten(),
+            ask: ask.flatten(),
+            needs: needs.flatten(),
+            env: env.unwrap_or_default(),
+            input: input.flatten(),
+            out: out.unwrap_or_default(),
+            timeout: timeout.flatten(),
+            release: release.unwrap_or_default(),
+            dispatch: dispatch.flatten(),
+            repeat: repeat.flatten(),
+            max_attempts: max_attempts.flatten().unwrap_or(1),
+            keep: keep.unwrap_or_default(),
         })
     }
 
@@ -54,11 +69,12 @@ impl Decoder<'_, '_> {
         let prompt = self.required(&fields, "prompt", Self::text);
         let schema = self.optional(&fields, "schema", Self::json_schema);
         let max_turns = self.optional(&fields, "max_turns", Self::number);
+        self.gaps.texts |= harness.is_none() || prompt.is_none() || max_turns.is_none();
         Some(Agent {
-            harness: harness?.unwrap_or_else(|| "default".to_owned()),
-            prompt: prompt?,
-            schema: schema?,
-            max_turns: max_turns?,
+            harness: harness.flatten().unwrap_or_else(|| "default".to_owned()),
+            prompt: prompt.unwrap_or_default(),
+            schema: schema.flatten(),
+            max_turns: max_turns.flatten(),
         })
     }
 
@@ -75,7 +91,12 @@ impl Decoder<'_, '_> {
         let question = self.required(&fields, "question", Self::text);
         let form = self.optional(&fields, "form", Self::json_schema);
         let answerers = self.or_default(&fields, "answerers", |it, node, path| it.list(node, path, Self::parsed));
-        Some(Ask { question: question?, form: form?, answerers: answerers?.into_iter().collect() })
+        self.gaps.texts |= question.is_none();
+        Some(Ask {
+            question: question.unwrap_or_default(),
+            form: form.flatten(),
+            answerers: answerers.unwrap_or_default().into_iter().collect(),
+        })
     }
 
     fn dispatch(&mut self, node: &Node, path: &Path<'_>) -> Read<Dispatch> {

@@ -1,15 +1,15 @@
 //! What each kind of step says, and what it may not carry because it would mean nothing there.
 
 use super::{Problems, Seg};
-use crate::contract::{Contract, Step, StepKind};
+use crate::contract::{Contract, Step, StepKind, decode::Gaps};
 
 /// Most executions of one step.
 const MOST_ATTEMPTS: u32 = 100;
 /// Longest question or prompt, in bytes.
 const LONGEST_TEXT: usize = 64 * 1024;
 
-pub(super) fn check(contract: &Contract, problems: &mut Problems<'_>) {
-    for (at, step) in contract.steps.iter().enumerate() {
+pub(super) fn check(contract: &Contract, gaps: &Gaps, problems: &mut Problems<'_>) {
+    for (at, step) in contract.steps.iter().enumerate().filter(|(at, _)| !gaps.steps.contains(at)) {
         let path = [Seg::Key("steps"), Seg::At(at)];
         if check_one(step, &path, problems) {
             for (key, why) in out_of_place(step) {
