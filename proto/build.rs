@@ -16,6 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut config = tonic_prost_build::configure()
         .btree_map(".")
+        .codec_path("crate::codec::LeanCodec")
         // The wire types are also the JSON output of the command lines.
         .type_attribute(".", "#[derive(serde::Serialize)]")
         .type_attribute(".", "#[serde(rename_all = \"snake_case\")]");

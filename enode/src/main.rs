@@ -2,10 +2,6 @@
 
 use std::process::ExitCode;
 
-/// Many small things on several threads, which this one is better at than the C library's.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     enode::cli::main()
 }

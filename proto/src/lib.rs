@@ -1,8 +1,9 @@
-//! Generated code of the wire protocol `fleet.v1` and nothing else.
+//! Generated code of the wire protocol `fleet.v1`, and how its messages are put into bytes and JSON.
 //!
 //! The messages are described in `fleet/v1/fleet.proto`. Generated types stop at the edge: inside the
 //! programs the types of `shared` are used.
 
+pub mod codec;
 mod json;
 
 /// Package `fleet.v1`.

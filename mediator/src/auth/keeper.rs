@@ -7,9 +7,14 @@
 
 use std::{
     borrow::Cow,
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use futures::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
 use shared::Timestamp;
 use subtle::ConstantTimeEq;
 use tokio::sync::Semaphore;
@@ -21,7 +26,7 @@ use super::{
 use crate::{
     clock::Clock,
     error::Error,
-    store::{Store, TokenRow},
+    store::{Store, StoreError, TokenRow},
     task,
 };
 
@@ -35,7 +40,13 @@ pub struct Auth {
     clock: Clock,
     memory: Arc<Mutex<Memory>>,
     looks: Arc<Semaphore>,
+    looking: Arc<Mutex<HashMap<String, Look>>>,
 }
+
+/// What the store says of a credential, and when.
+type Found = Option<(TokenRow, Timestamp)>;
+/// A look that is under way, for everybody who shows the same. None: it ended without an answer.
+type Look = Shared<BoxFuture<'static, Option<Result<Found, Arc<StoreError>>>>>;
 
 /// Who was let in, and by what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +67,7 @@ impl Auth {
     /// Looks credentials up in this store.
     #[must_use]
     pub fn new(store: Store, clock: Clock) -> Self {
-        Self { store, clock, memory: Arc::default(), looks: Arc::new(Semaphore::new(LOOKS)) }
+        Self { store, clock, memory: Arc::default(), looks: Arc::new(Semaphore::new(LOOKS)), looking: Arc::default() }
     }
 
     /// Who sent this `authorization` header over a connection that showed this certificate. `may_look` is asked before
@@ -171,20 +182,39 @@ impl Auth {
         key: &str,
         standing: Standing,
         may_look: &impl Fn() -> Result<P, Error>,
-    ) -> Result<Option<(TokenRow, Timestamp)>, Error> {
+    ) -> Result<Found, Error> {
         if standing != Standing::Unknown {
             return Ok(self.store.token_by_hash(key).await?);
         }
-        let permit = may_look()?;
-        let (store, looks, key) = (self.store.clone(), self.looks.clone(), key.to_owned());
-        // Whoever hangs up and calls again must not have a second one under way.
-        let looked = task::seen_through(async move {
-            let turn = looks.acquire().await;
-            let found = store.token_by_hash(&key).await;
+        let look = match self.looking().entry(key.to_owned()) {
+            // Whoever shows the same, a fleet that comes back with one token, waits for the same answer.
+            Entry::Occupied(look) => look.get().clone(),
+            Entry::Vacant(place) => place.insert(self.begin_look(key, may_look()?)).clone(),
+        };
+        match look.await {
+            Some(found) => found.map_err(Error::Store),
+            None => {
+                self.looking().remove(key);
+                Err(Error::Internal("looking a credential up ended early".to_owned()))
+            }
+        }
+    }
+
+    /// Asks in a task of its own: whoever hangs up and calls again must not have a second one under way.
+    fn begin_look<P: Send + 'static>(&self, key: &str, permit: P) -> Look {
+        let (auth, key) = (self.clone(), key.to_owned());
+        let asked = task::seen_through(async move {
+            let turn = auth.looks.acquire().await;
+            let found = auth.store.token_by_hash(&key).await.map_err(Arc::new);
+            auth.looking().remove(&key);
             drop((turn, permit));
             found
         });
-        Ok(looked.await.map_err(|e| Error::Internal(format!("looking a credential up: {e}")))??)
+        asked.map(Result::ok).boxed().shared()
+    }
+
+    fn looking(&self) -> MutexGuard<'_, HashMap<String, Look>> {
+        self.looking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Who the certificate names, if it names anybody and is still good.

@@ -36,7 +36,7 @@ pub struct Quota {
 
 impl Default for Quota {
     fn default() -> Self {
-        Self { calls: 512, streams: 1_024, node_streams: 32_768, strangers: 64, looks: 16, all_looks: 256 }
+        Self { calls: 512, streams: 1_024, node_streams: 32_768, strangers: 64, looks: 64, all_looks: 512 }
     }
 }
 

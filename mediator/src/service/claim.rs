@@ -1,12 +1,15 @@
 //! One node's work stream: opened, then fed with what is claimed for it.
 
 use shared::{
-    Nonce, RunId, StreamId,
+    StreamId,
     domain::{Claim, ClaimedStep, OpenWork, Speaker},
 };
 use tokio::sync::mpsc;
 
-use super::{Services, hub::Signal};
+use super::{
+    Services,
+    hub::{Gone, Signal},
+};
 use crate::{error::Error, store::ArtifactRow};
 
 /// What a stream carries.
@@ -19,14 +22,7 @@ pub enum Work {
     /// The agent is to advert at once.
     AdvertNow,
     /// A lease has gone: stop what runs under it.
-    Stop {
-        /// The Run that held it.
-        run: RunId,
-        /// Which lease.
-        nonce: Nonce,
-        /// The node's rev when it went.
-        rev: i64,
-    },
+    Stop(Box<Gone>),
 }
 
 /// One file to lay out in `$IN`.
@@ -84,7 +80,7 @@ impl WorkStream {
                 Some(Signal::Work) => self.look = true,
                 Some(Signal::Step(step)) => return self.services.work(step).await.map(Some),
                 Some(Signal::AdvertNow) => return Ok(Some(Work::AdvertNow)),
-                Some(Signal::Stop { run, nonce, rev }) => return Ok(Some(Work::Stop { run, nonce, rev })),
+                Some(Signal::Stop(gone)) => return Ok(Some(Work::Stop(gone))),
             }
         }
     }

@@ -27,14 +27,18 @@ pub enum Signal {
     /// The agent is to advert at once.
     AdvertNow,
     /// A lease has gone.
-    Stop {
-        /// The Run that held it.
-        run: RunId,
-        /// Which lease.
-        nonce: Nonce,
-        /// The node's rev when it went.
-        rev: i64,
-    },
+    Stop(Box<Gone>),
+}
+
+/// A lease that has gone. Boxed like a step: there is room for signals for every open stream, and little is ever used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gone {
+    /// The Run that held it.
+    pub run: RunId,
+    /// Which lease.
+    pub nonce: Nonce,
+    /// The node's rev when it went.
+    pub rev: i64,
 }
 
 /// Who listens, and how it is told.

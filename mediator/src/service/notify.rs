@@ -9,7 +9,7 @@ use shared::{
 };
 use tokio::sync::{Notify, watch};
 
-use super::hub::{Hub, Signal};
+use super::hub::{Gone, Hub, Signal};
 use crate::{
     metrics,
     writer::{Claimed, Notices},
@@ -44,7 +44,7 @@ impl Notices for Notifier {
             self.hub.signal(node, Signal::Work);
         }
         for (node, run, nonce, rev) in changes.stop {
-            self.hub.signal(&node, Signal::Stop { run, nonce, rev });
+            self.hub.signal(&node, Signal::Stop(Box::new(Gone { run, nonce, rev })));
         }
         for promotion in &changes.promotions {
             metrics::promoted(promotion.wake);

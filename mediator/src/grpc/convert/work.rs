@@ -18,8 +18,8 @@ pub fn work(work: Work) -> v1::WorkItem {
         Work::Opened(stream) => Item::Opened(v1::WorkOpened { stream: stream.to_string() }),
         Work::AdvertNow => Item::AdvertNow(v1::AdvertNow {}),
         Work::Step(claimed, inputs) => Item::Step(step(&claimed, inputs)),
-        Work::Stop { run, nonce, rev } => {
-            Item::Stop(v1::StopRun { run_id: run.to_string(), nonce: nonce.reveal(), rev })
+        Work::Stop(gone) => {
+            Item::Stop(v1::StopRun { run_id: gone.run.to_string(), nonce: gone.nonce.reveal(), rev: gone.rev })
         }
     };
     v1::WorkItem { item: Some(item) }
