@@ -42,9 +42,11 @@ pub fn claim_by_hand(document: &mut Document, owner: &str, now: Timestamp, creat
     Ok(())
 }
 
+/// Notes when a ticket entered the line, if it does not say so already.
+///
 /// # Errors
 /// Only where a time cannot be written.
-fn keep_place(document: &mut Document, created_ns: i64) -> Result<(), BadValue> {
+pub fn keep_place(document: &mut Document, created_ns: i64) -> Result<(), BadValue> {
     match document.said(key::CREATED_AT) {
         Some(_) => Ok(()),
         None => document.set(key::CREATED_AT, &shown_ns(created_ns)),

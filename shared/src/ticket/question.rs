@@ -13,6 +13,8 @@ use crate::Timestamp;
 
 const QUESTION: [&str; 2] = ["질문", "question"];
 const ANSWER: [&str; 2] = ["답변", "answer"];
+/// The word in front of an answer's number, as it is written.
+pub const ANSWER_HEADING: &str = ANSWER[0];
 const BLOCK: [&str; 2] = ["블록", "block"];
 
 /// What a section is, by its heading.
