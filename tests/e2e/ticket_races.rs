@@ -15,7 +15,8 @@ fn r01_r02_of_24_processes_one_claims_a_ticket_and_no_byte_of_it_changes() {
     for queue in queues() {
         let text = "\u{feff}---\r\ntitle: one\r\nsquad: z\r\n---\r\nbody\r\n";
         queue.write("one.md", text);
-        let claim = |_| queue.command(&["claim", "one", "--owner", "me"]).stdin(Stdio::null()).stderr(Stdio::null()).spawn();
+        let claim =
+            |_| queue.command(&["claim", "one", "--owner", "me"]).stdin(Stdio::null()).stderr(Stdio::null()).spawn();
         let all: Vec<Child> = (0..24).map(|at| claim(at).unwrap()).collect();
         let codes: Vec<i32> = all.into_iter().map(|mut it| it.wait().unwrap().code().unwrap()).collect();
         assert_eq!(codes.iter().filter(|code| **code == 0).count(), 1, "{codes:?}");
@@ -55,7 +56,11 @@ fn all_done(refuse_links: bool) {
     let folder = folder.display().to_string();
     let workers: Vec<Child> = (0..24).map(|_| queue.spawn(&["work", "--once", "--templates", &folder])).collect();
     for mut worker in workers {
-        assert!(worker.wait().unwrap().success(), "{}", std::fs::read_to_string(queue.home.path().join("log")).unwrap());
+        assert!(
+            worker.wait().unwrap().success(),
+            "{}",
+            std::fs::read_to_string(queue.home.path().join("log")).unwrap()
+        );
     }
     let files: Vec<String> = queue.files().into_keys().collect();
     assert_eq!(files, names.iter().map(|name| format!("{name}.done.md")).collect::<Vec<_>>());

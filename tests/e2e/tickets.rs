@@ -30,7 +30,10 @@ fn a_ticket_becomes_a_run_and_is_done() {
     let done = &files[&format!("{stem}.done.md")];
     assert!(done.ends_with(&format!("---\n\n{body}")), "{done}");
     let runs = runs(&mediator);
-    assert_eq!((runs.len(), &runs[0]["work_id"], &runs[0]["state"]), (1, &format!("ticket:{stem}").into(), &"SUCCEEDED".into()));
+    assert_eq!(
+        (runs.len(), &runs[0]["work_id"], &runs[0]["state"]),
+        (1, &format!("ticket:{stem}").into(), &"SUCCEEDED".into())
+    );
     let run = runs[0]["run_id"].as_str().unwrap();
     assert!(done.contains(&format!("\nsession_id: {run}\nassigned_at: ")), "{done}");
     let log = mediator.cli(&["logs", run, "work"]).ok().stdout;
@@ -53,7 +56,10 @@ fn r26_the_third_failure_is_a_question_and_its_answer_is_read_by_the_next_run() 
     for line in ["deps: [old, a-answer-1]", "awaiting: a-answer-1", "attempts: 0", "squad: z", "## 질문 1"] {
         assert!(text.lines().any(|it| it == line), "{line}: {text}");
     }
-    assert!(text.contains("step work ended with 1") && !text.contains("session_id") && !text.contains("owner:"), "{text}");
+    assert!(
+        text.contains("step work ended with 1") && !text.contains("session_id") && !text.contains("owner:"),
+        "{text}"
+    );
     let asks = queue.ticket("a");
     assert_eq!((&asks["state"], &asks["candidate"]), (&"answer_wait".into(), &false.into()));
     assert!(asks["asked_at"].is_string());
@@ -96,7 +102,10 @@ fn a_step_that_asks_becomes_a_question_and_the_answer_file_answers_the_step() {
     let work = || work(&queue, &["--templates", &folder]).ok();
     work();
     let text = queue.text("a.md");
-    assert!(text.contains("Ship it?") && text.contains("- `go: …` (yes or no)") && !text.contains("session_id"), "{text}");
+    assert!(
+        text.contains("Ship it?") && text.contains("- `go: …` (yes or no)") && !text.contains("session_id"),
+        "{text}"
+    );
     let run = runs(&mediator)[0]["run_id"].as_str().unwrap().to_owned();
     mediator.wait_step(&run, "ok", "ASKED");
     assert_eq!(queue.ticket("b")["state"], "open", "no template is for it, so it is left to others");
@@ -109,7 +118,7 @@ fn a_step_that_asks_becomes_a_question_and_the_answer_file_answers_the_step() {
     assert_eq!(mediator.state(&run), "RUNNING");
     queue.cli(&["answer", "a", "go: yes\nnote: it: works"]).ok();
     work();
-    queue.text("a.done.md");
+    assert!(queue.path("a.done.md").exists());
     assert_eq!(mediator.state(&run), "SUCCEEDED");
     assert_eq!(runs(&mediator).len(), 1, "one Run, through all of it");
     assert_eq!(mediator.cli(&["logs", &run, "ship"]).ok().stdout, "made\n{\"go\":\"yes\",\"note\":\"it: works\"}");
@@ -127,7 +136,7 @@ fn a_question_that_is_answered_elsewhere_unlocks_its_ticket() {
     mediator.cli(&["answer", &run, "go=yes"]).ok();
     mediator.wait_state(&run, "SUCCEEDED");
     work(&queue, &["--templates", &folder]).ok();
-    queue.text("a.done.md");
+    assert!(queue.path("a.done.md").exists());
     assert_eq!(runs(&mediator).len(), 1, "what has succeeded is not done again");
 }
 
@@ -236,4 +245,92 @@ fn a_worker_without_the_right_token_says_so_and_leaves_the_queue_as_it_was() {
     let ran = queue.cli(&["list"]);
     assert!(ran.code == 2 && ran.stderr.contains("neither ends with the other"), "{ran:?}");
     assert_eq!(queue.files(), before);
+}
+
+#[test]
+fn a_submission_without_an_answer_is_sent_again_and_makes_one_run() {
+    let mut mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    let queue = Queue::new(Some(&mediator));
+    for (stem, point) in [("a", "submit.before_commit"), ("b", "submit.after_commit")] {
+        mediator.kill();
+        mediator.restart_to_die_at(point);
+        queue.write(&format!("{stem}.md"), "---\ntitle: t\n---\n");
+        let mut worker = queue.spawn(&["work", "--once", "--command", "true"]);
+        wait_until(&format!("{point}: it has died"), || mediator.has_died());
+        let held = queue.text(&format!("{stem}.wip.md"));
+        assert!(held.contains("\nsession_id: "), "{point}: it may be stored, so the ticket stays claimed: {held}");
+        mediator.restart();
+        assert!(worker.wait().unwrap().success(), "{point}");
+        let page = mediator.json(&["runs", "--work", &format!("ticket:{stem}")]);
+        assert_eq!(page["runs"].as_array().unwrap().len(), 1, "{point}: {page}");
+        assert!(queue.path(&format!("{stem}.done.md")).exists(), "{point}");
+    }
+}
+
+#[test]
+fn r29_a_worker_whose_ticket_was_moved_by_a_person_does_not_claim_to_have_ended_it() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    let (queue, gate) = (Queue::new(Some(&mediator)), Gate::new());
+    queue.write("a.md", "---\ntitle: t\n---\n");
+    let command = format!("while [ ! -e {} ]; do sleep 0.05; done", gate.path("end").display());
+    let mut worker = queue.spawn(&["work", "--once", "--command", &command]);
+    wait_until("it runs", || runs(&mediator).iter().any(|it| it["state"] == "RUNNING"));
+    std::fs::rename(queue.path("a.wip.md"), queue.path("a.done.md")).unwrap();
+    let text = queue.text("a.done.md");
+    assert!(worker.wait().unwrap().success());
+    assert_eq!(queue.files().into_iter().collect::<Vec<_>>(), [("a.done.md".to_owned(), text)]);
+    let log = std::fs::read_to_string(queue.home.path().join("log")).unwrap();
+    assert!(log.contains("no longer ours now=\"done\"") || log.contains("no longer ours"), "{log}");
+    gate.open("end");
+}
+
+#[test]
+fn r44_a_worker_takes_tickets_in_the_order_of_the_list_under_any_suffix() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    for (wip, done) in [("", ""), ("-진행중", "-완료")] {
+        let mut queue = Queue::new(Some(&mediator));
+        queue.set("TICKET_INPROGRESS", wip);
+        queue.set("TICKET_DONE", done);
+        let done = if done.is_empty() { ".done" } else { done };
+        let mark = if wip.is_empty() { "p" } else { "q" };
+        let created = "created_at: 2026-01-01T00:00:0";
+        queue.write(&format!("{mark}1.md"), &format!("---\npriority: 1\n{created}1Z\n---\n"));
+        queue.write(&format!("{mark}2.md"), &format!("---\npriority: 2\n{created}2Z\n---\n"));
+        queue.write(&format!("{mark}3.md"), &format!("---\npriority: abc\n{created}3Z\n---\n"));
+        queue.write(&format!("{mark}4.md"), &format!("---\n{created}3Z\n---\n"));
+        queue.write(&format!("{mark}5.md"), &format!("---\npriority: 5\ndeps: [{mark}2, {mark}0]\n{created}5Z\n---\n"));
+        queue.write(&format!("{mark}0{done}.md"), "---\n---\n");
+        let line = queue.line();
+        assert_eq!(line, ["2", "5", "3", "4", "1"].map(|it| format!("{mark}{it}")));
+        let log = queue.home.path().join("taken").display().to_string();
+        work(&queue, &["--command", &format!("echo $TICKET >> {log}")]).ok();
+        let taken = std::fs::read_to_string(&log).unwrap();
+        assert_eq!(taken.lines().collect::<Vec<_>>(), line);
+        assert!(queue.files().into_keys().all(|name| name.ends_with(&format!("{done}.md"))), "{:?}", queue.files());
+    }
+}
+
+/// Files as other editors and systems write them.
+#[test]
+fn r06_decomposed_names_crlf_and_a_mark_at_the_beginning_come_through_unharmed() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    let queue = Queue::new(Some(&mediator));
+    let decomposed = "\u{1100}\u{1161}.md";
+    queue.write(decomposed, "\u{feff}---\r\ntitle: 가\r\nsquad: z\r\n---\r\n본문\r\n");
+    let mut readonly = std::fs::metadata(queue.path(decomposed)).unwrap().permissions();
+    readonly.set_readonly(true);
+    std::fs::set_permissions(queue.path(decomposed), readonly).unwrap();
+    work(&queue, &["--command", "true"]).ok();
+    let (name, text) = queue.files().pop_first().unwrap();
+    assert_eq!(name, "\u{ac00}.done.md");
+    assert!(
+        text.starts_with("\u{feff}---\r\ntitle: 가\r\nsquad: z\r\ncreated_at: ")
+            && text.ends_with("\r\n---\r\n본문\r\n")
+    );
+    assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "{text:?}");
+    assert!(std::fs::metadata(queue.path(&name)).unwrap().permissions().readonly());
 }

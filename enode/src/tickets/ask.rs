@@ -4,12 +4,13 @@ use std::{io, sync::Arc};
 
 use serde_json::{Map, Value};
 use shared::{
-    RunId, Timestamp,
+    RunId,
     ticket::{Hold, Lane, Queue, Stem, Ticket, key, line, question, question::Origin},
 };
 
 use super::{
     Folder,
+    back::Return,
     finish::publish_new,
     gate::Gate,
     moves::Lost,
@@ -167,33 +168,49 @@ fn typed(text: &str, field: Option<&Value>) -> Value {
     if is_text { Value::String(text.to_owned()) } else { serde_json::from_str(text).unwrap_or_else(|_| text.into()) }
 }
 
-/// Answers the step that the last question of a ticket mirrors, if it still asks and the answer is there. `Err` in the
-/// answer: the mediator does not take it, with its reason.
-pub(super) async fn pass_on(
-    runs: &impl Runs,
-    queue: &Queue,
-    ticket: &Ticket,
-    run: &RunId,
-) -> Result<Result<(), (Question, String)>, Trouble> {
+/// What became of the answer to a ticket's last question.
+pub(super) enum Passed {
+    /// Nothing is to be passed on: no step asks this any more, or there is no answer.
+    Nothing,
+    /// The step has it now.
+    On,
+    /// The mediator does not take it; a person must be asked again.
+    Refused(Return),
+}
+
+/// Answers the step that the last question of a ticket mirrors, if it still asks and the answer is there.
+pub(super) async fn pass_on(runs: &impl Runs, queue: &Queue, ticket: &Ticket, run: &RunId) -> Result<Passed, Trouble> {
     let Some(origin) = Origin::of_last(ticket.text.body()).filter(|origin| origin.run == run.as_str()) else {
-        return Ok(Ok(()));
+        return Ok(Passed::Nothing);
     };
-    let RunNow::Open { asking } = runs.get(run).await? else { return Ok(Ok(())) };
     // Not any more: a person has answered the mediator, or a worker was killed right after it had.
-    let Some(question) = asking.into_iter().find(|it| it.origin == origin) else { return Ok(Ok(())) };
-    let Some(answer) = ticket.awaiting.as_ref().and_then(|stem| queue.find(stem)) else { return Ok(Ok(())) };
+    let Some(question) = still_asks(runs, run, &origin).await? else { return Ok(Passed::Nothing) };
+    let answer = ticket.awaiting.as_ref().filter(|stem| queue.lane(stem) == Some(Lane::Done));
+    let Some(answer) = answer.and_then(|stem| queue.find(stem)) else { return Ok(Passed::Nothing) };
     let text = question::answer_text(answer.text.body());
     let form = runs.form(&origin).await?;
     match runs.answer(&origin, &to_json(text, form.as_deref())).await {
-        Ok(()) => Ok(Ok(())),
-        Err(Trouble::Refused(why)) => Ok(Err((question, why))),
+        Ok(()) => Ok(Passed::On),
+        // Two who pass it on at once are no reason to ask a person again.
+        Err(Trouble::Refused(_)) if still_asks(runs, run, &origin).await?.is_none() => Ok(Passed::On),
+        Err(Trouble::Refused(why)) => {
+            let text = format!("The answer cannot be used: {why}\n\n{}", text_of(runs, &question).await?);
+            Ok(Passed::Refused(Return::Ask { text, origin: Some(origin) }))
+        }
         Err(trouble @ (Trouble::Silent { .. } | Trouble::Denied(_))) => Err(trouble),
+    }
+}
+
+async fn still_asks(runs: &impl Runs, run: &RunId, origin: &Origin) -> Result<Option<Question>, Trouble> {
+    match runs.get(run).await? {
+        RunNow::Open { asking } => Ok(asking.into_iter().find(|it| it.origin == *origin)),
+        RunNow::Unknown | RunNow::Succeeded | RunNow::Failed(_) => Ok(None),
     }
 }
 
 /// Unlocks tickets whose question nobody needs an answer to any more: the step was answered elsewhere, or its Run has
 /// ended. The answer file says so. Gives back the names of the files.
-pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs, _now: Timestamp) -> Result<Vec<String>, Trouble> {
+pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Vec<String>, Trouble> {
     let queue = super::worker::off(folder, |folder| folder.read()).await?;
     let mut settled = Vec::new();
     for entry in line(&queue) {

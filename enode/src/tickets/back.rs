@@ -106,7 +106,6 @@ fn change(folder: &Folder, queue: &Queue, ticket: &Ticket, how: &Return, now: Ti
     }
     moves::remove(folder, &ticket.file)?;
     fail::at("back", "unlinked");
-    folder.sync()?;
     Ok(returned)
 }
 

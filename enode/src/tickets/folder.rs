@@ -272,7 +272,8 @@ impl Folder {
         Ok(shared::Timestamp::from_millis(self.stamp(name)?.newest_ns() / 1_000_000))
     }
 
-    /// Makes what was done to names last through a loss of power.
+    /// Makes a new name last through a loss of power, such as that of a person's answer. A claim or an end that is lost
+    /// that way was never made: the Run of the ticket is found again, and decides again.
     pub(super) fn sync(&self) -> io::Result<()> {
         std::fs::File::open(&self.path)?.sync_all()
     }

@@ -17,6 +17,8 @@ pub mod check;
 pub mod claim;
 pub mod client;
 mod fail;
+#[cfg(test)]
+mod fake_tests;
 pub mod finish;
 pub mod folder;
 mod gate;
@@ -24,6 +26,7 @@ mod moves;
 pub mod reap;
 mod repair;
 pub mod runs;
+pub mod save;
 pub mod template;
 pub mod unassign;
 pub mod view;

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use serde::Serialize;
 use shared::{
     Duration, RunId, Timestamp,
-    ticket::{Lane, Stem, Ticket},
+    ticket::{Lane, Queue, Stem, Ticket},
 };
 
 use super::{
-    Folder, ask,
+    Folder,
+    ask::{self, Passed},
     back::{self, Return, Returned},
     finish,
     runs::{RunNow, Runs, Trouble},
@@ -74,7 +75,7 @@ pub async fn reap(
     runs.reach().await?;
     let mut reaped = Vec::new();
     for ticket in held {
-        if let Some(deed) = one(folder, runs, &ticket, now, grace).await? {
+        if let Some(deed) = one(folder, runs, &queue, &ticket, now, grace).await? {
             reaped.push(Reaped { stem: ticket.stem.clone(), deed });
         }
     }
@@ -84,6 +85,7 @@ pub async fn reap(
 async fn one(
     folder: &Arc<Folder>,
     runs: &impl Runs,
+    queue: &Queue,
     ticket: &Ticket,
     now: Timestamp,
     grace: Duration,
@@ -120,6 +122,17 @@ async fn one(
         }
         RunNow::Open { asking } => {
             let Some(question) = asking.into_iter().next() else { return Ok(None) };
+            // Whoever took it up again may have been killed before it passed the answer on.
+            if let Ok(run) = RunId::new(&session) {
+                match ask::pass_on(runs, queue, ticket, &run).await? {
+                    Passed::Nothing => {}
+                    Passed::On => return Ok(None),
+                    Passed::Refused(how) => {
+                        let why = "its answer cannot be used".to_owned();
+                        return back(folder, ticket, Some(session), how, why, now).await.map(Some);
+                    }
+                }
+            }
             let text = ask::text_of(runs, &question).await?;
             let why = format!("step {} of its Run asks", question.origin.step);
             let how = Return::Ask { text, origin: Some(question.origin) };

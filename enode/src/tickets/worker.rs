@@ -5,7 +5,10 @@
 //! id is sent again for as long as the mediator may have it, and whoever claims a ticket looks for a Run that is
 //! still open before it draws a new id.
 
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use shared::{
     Duration, RunId,
@@ -14,7 +17,8 @@ use shared::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Folder, ask,
+    Folder,
+    ask::{self, Passed},
     back::Return,
     claim::{self, ClaimError, Claimed},
     fail,
@@ -22,7 +26,7 @@ use super::{
     runs::{self, RunNow, Runs, Trouble},
     template::Templates,
 };
-use crate::clock;
+use crate::clock::{self, BootTime};
 
 /// How often a worker that follows a Run looks after the queue.
 const ROUND: Duration = Duration::from_secs(5);
@@ -41,6 +45,8 @@ pub struct Worker<R> {
     pub owner: String,
     /// How long it waits for a ticket to come.
     pub pace: Duration,
+    /// When it last looked after the tickets of others.
+    pub looked: Mutex<Option<BootTime>>,
 }
 
 /// What a worker ends with.
@@ -100,22 +106,36 @@ impl<R: Runs> Worker<R> {
 
     /// Looks after the queue, then works on one ticket. `false`: there was none.
     async fn turn(&self) -> Result<bool, Trouble> {
-        self.look_after().await?;
+        // Between two of many tickets that is not done each time: it costs a question for each one in progress.
+        let looked = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = looked.is_none_or(|at| at.until(clock::boot_time()) >= ROUND);
+        if is_due {
+            self.look_after().await?;
+        }
         self.runs.reach().await?;
-        let templates = self.templates.clone();
-        let claimed = off(&self.folder, move |folder| claim::next(folder, |ticket| templates.knows(ticket))).await?;
+        let mut claimed = self.claim().await?;
+        if claimed.is_none() && !is_due {
+            self.look_after().await?;
+            claimed = self.claim().await?;
+        }
         let Some(claimed) = claimed else { return Ok(false) };
         tracing::info!(ticket = %claimed.ticket.stem, title = claimed.ticket.title, "claimed");
         self.work(&claimed).await?;
         Ok(true)
     }
 
+    async fn claim(&self) -> Result<Option<Claimed>, Trouble> {
+        let templates = self.templates.clone();
+        off(&self.folder, move |folder| claim::next(folder, |ticket| templates.knows(ticket))).await
+    }
+
     /// What other workers have left, and questions that have their answer elsewhere.
     async fn look_after(&self) -> Result<(), Trouble> {
+        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock::boot_time());
         for it in reap::reap(&self.folder, &self.runs, clock::now(), fail::grace()).await? {
             tracing::info!(ticket = %it.stem, "{}", said(&it.deed));
         }
-        for file in ask::settle(&self.folder, &self.runs, clock::now()).await? {
+        for file in ask::settle(&self.folder, &self.runs).await? {
             tracing::info!(file, "its question needs no answer any more");
         }
         Ok(())
@@ -167,7 +187,9 @@ impl<R: Runs> Worker<R> {
     /// Writes the Run into the ticket. `false`: somebody has taken it away.
     async fn assign(&self, ticket: &Arc<Ticket>, run: &RunId) -> Result<bool, Trouble> {
         let (held, run, owner) = (ticket.clone(), run.clone(), self.owner.clone());
-        let owner = format!("{owner}-{}", run.as_str().chars().rev().take(8).collect::<String>());
+        // The end of a Run's id is random, its beginning the queue's tag.
+        let end = run.as_str().get(run.as_str().len().saturating_sub(8)..).unwrap_or_default();
+        let owner = format!("{owner}-{end}");
         let assigned =
             off(&self.folder, move |folder| match claim::assign(folder, &held, &run, &owner, clock::now()) {
                 Ok(()) => Ok(true),
@@ -187,11 +209,8 @@ impl<R: Runs> Worker<R> {
         tracing::info!(ticket = %ticket.stem, %run, "goes on with the Run that is open");
         loop {
             match ask::pass_on(&self.runs, queue, ticket, run).await {
-                Ok(Ok(())) => break,
-                Ok(Err((question, why))) => {
-                    let text = ask::text_of(&self.runs, &question).await?;
-                    let text = format!("The answer cannot be used: {why}\n\n{text}");
-                    let how = Return::Ask { text, origin: Some(question.origin) };
+                Ok(Passed::Nothing | Passed::On) => break,
+                Ok(Passed::Refused(how)) => {
                     return self.back(ticket, Some(run), how, "its answer cannot be used".to_owned()).await;
                 }
                 Err(trouble) => self.pause(&trouble, ticket, run).await?,

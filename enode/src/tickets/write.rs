@@ -79,7 +79,6 @@ pub(super) fn replace(folder: &Folder, name: &str, read: &Read, bytes: &[u8], wo
         }
         Err(error) => return Err(io::Error::from(error).into()),
     }
-    folder.sync()?;
     Ok(())
 }
 

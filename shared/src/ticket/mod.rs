@@ -3,10 +3,10 @@
 //! A queue is a flat folder of Markdown files that people and programs edit with whatever they like. Everything here
 //! is a function of names, bytes and times that somebody else has read; nothing here knows a folder.
 //!
-//! `name` reads stem and lane from a file name, `file` reads and edits frontmatter byte for byte, `edit` writes what programs write,
-//! `data` makes plain
-//! data of it, `queue` resolves which file speaks for a stem, `order` is the one order of the line with what holds each
-//! ticket in it, `state` the words a person filters by, `question` the sections in which tickets and people talk.
+//! `name` reads stem and lane from a file name, `file` reads and edits frontmatter byte for byte, `edit` writes what
+//! programs write, `data` makes plain data of a file, `queue` resolves which file speaks for a stem, `order` is the one
+//! order of the line with what holds each ticket in it, `state` has the words a person filters by, `question` the
+//! sections in which tickets and people talk.
 
 mod data;
 pub mod edit;

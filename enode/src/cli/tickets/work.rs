@@ -1,6 +1,6 @@
 //! `work`, `reap` and `unassign`: what needs the mediator's word.
 
-use std::io::IsTerminal;
+use std::{io::IsTerminal, sync::Mutex};
 
 use anyhow::{Context, anyhow};
 use serde_json::json;
@@ -43,7 +43,8 @@ pub(super) async fn work(args: &Work, out: &Out) -> Outcome {
         command: args.command.clone(),
         capability: args.capability.clone(),
     };
-    let worker = Worker { folder, runs: client(&args.mediator)?, templates, owner, pace: args.poll };
+    let runs = client(&args.mediator)?;
+    let worker = Worker { folder, runs, templates, owner, pace: args.poll, looked: Mutex::default() };
     let stop = CancellationToken::new();
     let mut term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut int = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
