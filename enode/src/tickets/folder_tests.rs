@@ -78,6 +78,25 @@ fn r46_an_edit_of_the_same_size_is_seen() {
     assert_eq!(titles(&folder.read().unwrap()), [""; 0]);
 }
 
+/// A kernel that stamps finely hides the need for this in the test above.
+#[test]
+fn a_stamp_is_believed_once_a_later_write_would_change_it() {
+    const SECOND: i64 = 1_000_000_000;
+    for (modified, changed, now, is_settled) in [
+        (7, 7, 7, false),
+        (7, 7, 100_000_000, false),
+        (7, 7, 100_000_008, true),
+        (7, 100_000_000, 100_000_008, false),
+        (SECOND, SECOND, 2 * SECOND, false),
+        (SECOND, SECOND, 4 * SECOND, true),
+        // The clock was set back, or another machine's is ahead.
+        (9 * SECOND + 1, 7, 2 * SECOND, false),
+    ] {
+        let stamp = Stamp { inode: (1, 1), size: 1, modified_ns: modified, changed_ns: changed };
+        assert_eq!(stamp.is_settled(now), is_settled, "{modified} {changed} {now}");
+    }
+}
+
 /// What is not read again is the very same ticket in memory.
 #[test]
 fn of_five_thousand_files_only_the_changed_one_is_read_again() {
