@@ -70,3 +70,25 @@ fn a_ticket_that_was_taken_away_is_not_written_to() {
     assert!(matches!(error, ClaimError::Moved(_)));
     assert_eq!(fake.names(), ["a.done.md"]);
 }
+
+/// The count and the claim are one critical section: of many who count none in progress at once, one claims.
+#[test]
+fn r19_of_many_who_count_at_once_one_takes_a_ticket_of_priority_one() {
+    let names: Vec<String> = (0..8).map(|at| format!("t{at}.md")).collect();
+    for round in 0..20 {
+        let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "---\npriority: 1\n---\n")).collect();
+        let fake = Fake::new(&files);
+        let start = std::sync::Barrier::new(8);
+        let claimed: usize = std::thread::scope(|scope| {
+            let one = |_| {
+                scope.spawn(|| {
+                    start.wait();
+                    usize::from(next(&fake.folder, |_| true).unwrap().is_some())
+                })
+            };
+            let all: Vec<_> = (0..8).map(one).collect();
+            all.into_iter().map(|it| it.join().unwrap()).sum()
+        });
+        assert_eq!(claimed, 1, "round {round}");
+    }
+}
