@@ -22,7 +22,7 @@ fn a_ticket_becomes_a_run_and_is_done() {
     let body = "Print $HOME and `x` and \"y\".\n\n## Second\n가\n";
     let stem = queue.json(&["new", "--title", "Try: it", "--body", body])["stem"].as_str().unwrap().to_owned();
     assert!(stem.len() == 8 && stem.bytes().all(|b| b.is_ascii_hexdigit()), "{stem}");
-    assert_eq!(queue.line(), [stem.clone()]);
+    assert_eq!(queue.line(), std::slice::from_ref(&stem));
     let ran = work(&queue, &["--command", "cat \"$IN/ticket.md\"; echo \"$TICKET|$TICKET_TITLE\""]).ok();
     assert!(ran.stderr.contains("submitted"), "{ran:?}");
     let files = queue.files();
