@@ -52,6 +52,23 @@ pub fn now() -> Timestamp {
     Timestamp::from_millis(i64::try_from(wall.as_millis()).unwrap_or(i64::MAX))
 }
 
+/// Wall time in nanoseconds since the Unix epoch, for places in line.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the place")]
+pub fn now_ns() -> i64 {
+    let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(wall.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Random hex digits, at most 32.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the place")]
+pub fn random_hex(digits: usize) -> String {
+    let mut text = format!("{:032x}", rand::random::<u128>());
+    text.truncate(digits);
+    text
+}
+
 /// A number in `0.0..1.0`, for jitter.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the place")]

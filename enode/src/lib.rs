@@ -16,4 +16,5 @@ pub mod policy;
 pub mod session;
 pub mod spool;
 pub mod state;
+pub mod tickets;
 pub mod work;

@@ -1,4 +1,5 @@
-//! What mediator and agent agree on, free of IO: ids, time, the contract language and the fleet's rules.
+//! What mediator and agent agree on, free of IO: ids, time, the contract language, the fleet's rules and the ticket
+//! queue's.
 //!
 //! Everything here is a total function of its arguments. The present time and fresh random ids come in as
 //! arguments; files, sockets, databases, clocks and random numbers are somebody else's.
@@ -7,6 +8,7 @@ pub mod contract;
 pub mod domain;
 mod hex;
 mod ids;
+pub mod ticket;
 mod time;
 
 pub use hex::{hex, sha256_hex};

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod mediator;
 pub mod postgres;
 pub mod proxy;
+pub mod queue;
 pub mod sqlite;
 pub mod wait;
 
@@ -16,6 +17,7 @@ pub use agent::{Agent, AgentOptions};
 pub use client::Client;
 pub use mediator::{Engine, Mediator, Ran};
 pub use proxy::{Flow, Proxy, Which};
+pub use queue::Queue;
 pub use wait::{LIMIT, wait_for, wait_until};
 
 /// Expands each test to one on SQLite and one on PostgreSQL.

@@ -83,6 +83,12 @@ pub(super) enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// Work on a queue of tickets: a folder of Markdown files
+    #[command(after_help = super::tickets::args::EXIT_CODES)]
+    Tickets {
+        #[command(subcommand)]
+        command: super::tickets::args::Tickets,
+    },
     /// Print a completion script
     Completions {
         /// For this shell

@@ -13,6 +13,7 @@ mod show;
 mod status;
 #[cfg(test)]
 mod tests;
+mod tickets;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,12 @@ pub enum Exit {
     Unreachable = 4,
     /// The policy file cannot be written, or the agent cannot use it.
     PolicyRefused = 5,
+}
+
+impl Exit {
+    /// `tickets unassign` without `--force`: a Run works on the ticket. A number of its own among the ticket commands,
+    /// which know no timeout.
+    const RUN_ALIVE: Self = Self::Timeout;
 }
 
 /// Why a command did not do what it should, and its exit code.
@@ -93,6 +100,7 @@ async fn dispatch(cli: Cli, out: &Out) -> Outcome {
         Command::Undrain(args) => drain::undrain(&load(args.flags.clone(), Need::Owner)?, &args, out).await,
         Command::Status { flags } => status::run(&load(flags, Need::Owner)?, out).await,
         Command::Config { command: ConfigCommand::Show { flags } } => show::run(&load(flags, Need::Owner)?, out),
+        Command::Tickets { command } => Box::pin(tickets::run(command, out)).await,
         Command::Completions { shell } => out.completions(shell),
     }
 }

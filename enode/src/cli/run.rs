@@ -37,7 +37,7 @@ pub(super) async fn run(config: Config) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn filter() -> Result<EnvFilter, Failure> {
+pub(super) fn filter() -> Result<EnvFilter, Failure> {
     let words = std::env::var("ENODE_LOG").unwrap_or_default();
     if words.is_empty() {
         return Ok(EnvFilter::new("info"));

@@ -1,0 +1,86 @@
+//! `new`, `claim`, `done` and `answer`: what a person does to a queue without any mediator.
+
+use anyhow::{Context, anyhow};
+use serde_json::json;
+use shared::ticket::{Lane, edit};
+
+use super::{
+    super::{Exit, Failure, Outcome, out::Out},
+    args::{Answer, Claim, New, One},
+    folder, refused, text,
+};
+use crate::{
+    clock,
+    tickets::{
+        ask::{self, AnswerError},
+        claim::{self, ClaimError},
+        finish::{self, NewError},
+    },
+};
+
+pub(super) fn new(args: &New, out: &Out) -> Outcome {
+    let folder = folder(&args.place)?;
+    let body = text(args.body.as_ref(), args.body_file.as_deref())?;
+    let new = edit::New {
+        title: &args.title,
+        kind: &args.kind,
+        priority: args.priority,
+        deps: &args.deps,
+        req: args.req.as_ref(),
+        body: &body,
+    };
+    let ticket = finish::create(&folder, &new).map_err(|error| match error {
+        NewError::Bad(_) | NewError::Missing(..) => refused(error),
+        NewError::NoName | NewError::Io(_) => anyhow!(error).context("cannot write a ticket").into(),
+    })?;
+    let path = folder.path().join(&ticket.file);
+    out.data(&json!({"stem": ticket.stem, "file": path}), || ticket.stem.to_string())?;
+    Ok(Exit::Done)
+}
+
+pub(super) fn claim(args: &Claim, out: &Out) -> Outcome {
+    let folder = folder(&args.one.place)?;
+    let user = std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "by hand".to_owned());
+    let owner = args.owner.clone().unwrap_or(user);
+    let ticket = claim::by_hand(&folder, &args.one.stem, &owner, clock::now()).map_err(|error| match error {
+        ClaimError::Io(error) => Failure::from(anyhow!(error).context("cannot claim it")),
+        other => refused(other),
+    })?;
+    let file = folder.suffixes().file_name(&ticket.stem, Lane::InProgress);
+    out.data(&json!({"stem": ticket.stem, "file": folder.path().join(&file)}), || file.clone())?;
+    Ok(Exit::Done)
+}
+
+pub(super) fn done(args: &One, out: &Out) -> Outcome {
+    let folder = folder(&args.place)?;
+    let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
+    let stem = &args.stem;
+    let ticket = queue.find(stem).ok_or_else(|| refused(anyhow!("there is no ticket {stem}")))?;
+    match (ticket.lane, &ticket.session_id) {
+        (Lane::InProgress, None) => {}
+        (Lane::InProgress, Some(run)) => {
+            return Err(refused(anyhow!(
+                "Run {run} works on {stem} and ends it; `enode tickets unassign {stem}` first"
+            )));
+        }
+        (Lane::Waiting, _) => return Err(refused(anyhow!("{stem} is open: `enode tickets claim {stem}` first"))),
+        (Lane::Done, _) => return Err(refused(anyhow!("{stem} is done already"))),
+    }
+    if !finish::finish(&folder, &ticket.stem, None).context("cannot end it")? {
+        return Err(refused(anyhow!("{stem} was moved by somebody else at this moment: look again")));
+    }
+    let file = folder.suffixes().file_name(&ticket.stem, Lane::Done);
+    out.data(&json!({"stem": ticket.stem, "file": folder.path().join(&file)}), || file.clone())?;
+    Ok(Exit::Done)
+}
+
+pub(super) fn answer(args: &Answer, out: &Out) -> Outcome {
+    let folder = folder(&args.one.place)?;
+    let said = text(args.text.as_ref(), args.file.as_deref())?;
+    let file = ask::answer(&folder, &args.one.stem, &said).map_err(|error| match error {
+        AnswerError::Io(error) => Failure::from(anyhow!(error).context("cannot write the answer")),
+        other => refused(other),
+    })?;
+    out.data(&json!({"stem": args.one.stem, "file": folder.path().join(&file)}), || file.clone())?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,145 @@
+//! `list`, `show` and `check`: what there is and what is wrong.
+
+use anyhow::{Context, anyhow};
+use serde_json::{Value, json};
+use shared::ticket::{Hold, Stem};
+
+use super::{
+    super::{Exit, Failure, Outcome, out, out::Out},
+    args::{Check, List, One},
+    folder, refused,
+};
+use crate::tickets::{
+    check,
+    view::{self, Detail, View},
+};
+
+pub(super) fn list(args: &List, out: &Out) -> Outcome {
+    let folder = folder(&args.place)?;
+    let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
+    let mut page = view::page(&queue);
+    page.tickets.retain(|it| args.state.is_empty() || args.state.iter().any(|choice| it.state.is_shown_by(*choice)));
+    let document = document(&page)?;
+    out.data(&document, || table(&page.tickets))?;
+    if !out.json() {
+        if page.total == 0 && page.unread.is_empty() {
+            out.note("The queue is empty: `enode tickets new --title TEXT` writes a ticket.");
+        }
+        if page.surplus > 0 {
+            let many = page.surplus;
+            out.warn(format!("{many} open and assigned, which no worker takes: `enode tickets unassign TICKET`"));
+        }
+        for it in &page.unread {
+            out.warn(format!("{} is not in the queue: {}", it.file, it.why));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn document(value: &impl serde::Serialize) -> Result<Value, Failure> {
+    serde_json::to_value(value).map_err(|error| anyhow!(error).context("cannot be written as JSON").into())
+}
+
+fn table(tickets: &[View]) -> String {
+    let row = |it: &View| {
+        let priority = if it.effective == it.priority {
+            it.priority.to_string()
+        } else {
+            format!("{} ({})", it.effective, it.priority)
+        };
+        vec![
+            it.place.map(|place| place.to_string()).unwrap_or_else(|| "-".to_owned()),
+            it.stem.to_string(),
+            it.state.to_string(),
+            priority,
+            waits(it.hold.as_ref()),
+            if it.owner.is_empty() { "-".to_owned() } else { clean(&it.owner) },
+            clean(&it.title),
+        ]
+    };
+    out::table(&["PLACE", "TICKET", "STATE", "PRIORITY", "WAITS FOR", "OWNER", "TITLE"], tickets.iter().map(row))
+}
+
+fn waits(hold: Option<&Hold>) -> String {
+    let list = |stems: &[Stem]| stems.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    match hold {
+        None => "-".to_owned(),
+        Some(Hold::DepsWait { unmet } | Hold::AnswerWait { unmet, .. }) => list(unmet),
+        Some(Hold::LowestWaits { in_progress }) => format!("{in_progress} in progress"),
+    }
+}
+
+/// A file's text must not move the reader's cursor.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+pub(super) fn show(args: &One, out: &Out) -> Outcome {
+    let folder = folder(&args.place)?;
+    let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
+    let Some(detail) = view::detail(&queue, &args.stem) else {
+        let broken = queue.unread().iter().find(|it| it.name.as_ref().is_some_and(|(stem, _)| *stem == args.stem));
+        return Err(refused(match broken {
+            Some(it) => anyhow!("{}: {}", it.file, it.why),
+            None => anyhow!("there is no ticket {}: `enode tickets list` shows them", args.stem),
+        }));
+    };
+    out.data(&document(&detail)?, || shown(&detail))?;
+    for warning in detail.ticket.warnings.iter().filter(|_| !out.json()) {
+        out.warn(warning);
+    }
+    Ok(Exit::Done)
+}
+
+fn shown(detail: &Detail) -> String {
+    let it = &detail.ticket;
+    let mut lines = vec![
+        format!("ticket    {}  [{}]", it.stem, it.file),
+        format!("title     {}", clean(&it.title)),
+        format!("state     {}", it.state),
+        format!("priority  {}", it.effective),
+    ];
+    let mut line = |name: &str, value: String| {
+        if !value.is_empty() && value != "-" {
+            lines.push(format!("{name:<10}{value}"));
+        }
+    };
+    line("kind", clean(&it.kind));
+    line("waits for", waits(it.hold.as_ref()));
+    line(
+        "asked",
+        it.asked_at.filter(|_| it.hold.is_some()).map(|at| format!("{} ago", out::age(at))).unwrap_or_default(),
+    );
+    line("run", it.session_id.as_deref().map(clean).unwrap_or_default());
+    line("owner", clean(&it.owner));
+    line("attempts", if it.attempts == 0 { String::new() } else { it.attempts.to_string() });
+    let text = |text: &str| text.lines().map(clean).collect::<Vec<_>>().join("\n");
+    if !detail.body.trim().is_empty() {
+        lines.push(format!("\n{}", text(detail.body.trim())));
+    }
+    for talk in &detail.thread {
+        lines.push(format!("\nquestion {}: {}", talk.number, text(&talk.question)));
+        let answer = talk.answer.as_deref().map_or_else(
+            || format!("`enode tickets answer {} TEXT` answers it", it.stem),
+            |answer| format!("answer {}: {}", talk.number, text(answer)),
+        );
+        lines.push(answer);
+    }
+    lines.join("\n")
+}
+
+pub(super) fn check(args: &Check, out: &Out) -> Outcome {
+    let folder = folder(&args.place)?;
+    let fixed = if args.fix { check::fix(&folder).context("cannot mend the queue")? } else { Vec::new() };
+    let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
+    let faults = check::check(&queue);
+    out.data(&json!({"faults": faults, "fixed": fixed}), || {
+        let rows = |faults: &[check::Fault], word: &str| -> Vec<Vec<String>> {
+            let row = |it: &check::Fault| vec![format!("{word}{}", it.kind), clean(&it.file), clean(&it.message)];
+            faults.iter().map(row).collect()
+        };
+        let rows = [rows(&faults, ""), rows(&fixed, "fixed ")].concat();
+        if rows.is_empty() { "nothing is wrong".to_owned() } else { out::table(&["FAULT", "FILE", "WHAT"], rows) }
+    })?;
+    Ok(if faults.is_empty() { Exit::Done } else { Exit::Failed })
+}

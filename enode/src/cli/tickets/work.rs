@@ -1,0 +1,108 @@
+//! `work`, `reap` and `unassign`: what needs the mediator's word.
+
+use std::{io::IsTerminal, sync::Mutex};
+
+use anyhow::{Context, anyhow};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    super::{Exit, Failure, Outcome, out, out::Out, run::filter},
+    args::{Reap, Unassign, Work},
+    client, folder, refused, trouble,
+};
+use crate::{
+    clock, detect,
+    tickets::{
+        reap::{self, Deed, GRACE},
+        template::Templates,
+        unassign::{self, UnassignError, Unassigned},
+        worker::{Ended, Worker},
+    },
+};
+
+pub(super) async fn work(args: &Work, out: &Out) -> Outcome {
+    let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_env_filter(filter()?).with_ansi(coloured).with_writer(std::io::stderr).init();
+    let folder = folder(&args.place)?;
+    if args.templates.is_none() && args.command.is_none() {
+        return Err(refused(anyhow!(
+            "nothing says how to work on a ticket: give --templates DIR with KIND.yaml or default.yaml in it, or --command COMMAND"
+        )));
+    }
+    if let Some(templates) = args.templates.as_ref().filter(|it| !it.is_dir()) {
+        return Err(refused(anyhow!("--templates {}: there is no such folder", templates.display())));
+    }
+    let owner = args.name.clone().or_else(detect::hostname).unwrap_or_else(|| "worker".to_owned());
+    if owner.chars().any(char::is_control) {
+        return Err(refused(anyhow!("--name: write one line")));
+    }
+    let templates = Templates {
+        folder: args.templates.clone(),
+        command: args.command.clone(),
+        capability: args.capability.clone(),
+    };
+    let runs = client(&args.mediator)?;
+    let worker = Worker { folder, runs, templates, owner, pace: args.poll, looked: Mutex::default() };
+    let stop = CancellationToken::new();
+    let mut term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut int = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let told = async {
+        tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
+        stop.cancel();
+        std::future::pending::<()>().await;
+    };
+    let ended = tokio::select! {
+        ended = Box::pin(worker.run(args.once, &stop)) => ended.map_err(trouble)?,
+        () = told => Ended::Stopped,
+    };
+    let word = match ended {
+        Ended::Empty => "nothing is left that can be taken",
+        // What it has claimed stays so: the Run goes on, and the next worker's reaper ends the ticket with it.
+        Ended::Stopped => "stopped; what it had claimed is ended by the next worker",
+    };
+    out.note(word);
+    Ok(Exit::Done)
+}
+
+pub(super) async fn reap(args: &Reap, out: &Out) -> Outcome {
+    let (folder, client) = (folder(&args.place)?, client(&args.mediator)?);
+    let reaped = reap::reap(&folder, &client, clock::now(), GRACE).await.map_err(trouble)?;
+    out.data(&json!({"reaped": reaped}), || {
+        let row = |it: &reap::Reaped| {
+            let (deed, why) = match &it.deed {
+                Deed::Finished => ("done", "its Run has succeeded"),
+                Deed::Reclaimed { why, .. } => ("given back", why.as_str()),
+                Deed::Asked { why, .. } => ("asked", why.as_str()),
+                Deed::Lost => ("left", "somebody else was faster"),
+            };
+            vec![it.stem.to_string(), deed.to_owned(), why.to_owned()]
+        };
+        if reaped.is_empty() {
+            "nothing to do".to_owned()
+        } else {
+            out::table(&["TICKET", "WHAT", "WHY"], reaped.iter().map(row))
+        }
+    })?;
+    Ok(Exit::Done)
+}
+
+pub(super) async fn unassign(args: &Unassign, out: &Out) -> Outcome {
+    let (folder, client) = (folder(&args.one.place)?, client(&args.mediator)?);
+    let done = unassign::unassign(&folder, &client, &args.one.stem, args.force, clock::now()).await;
+    let done = done.map_err(|error| match error {
+        UnassignError::Alive { .. } => Failure::new(Exit::RUN_ALIVE, error),
+        UnassignError::Trouble(it) => trouble(it),
+        UnassignError::Io(error) => anyhow!(error).context("cannot take it away").into(),
+        UnassignError::Missing(_) | UnassignError::NotAssigned(..) | UnassignError::Moved(_) => refused(error),
+    })?;
+    let stem = &args.one.stem;
+    out.data(&json!({"stem": stem, "result": done}), || match &done {
+        Unassigned::Cleared => format!("{stem} no longer says session_id"),
+        Unassigned::Returned => format!("{stem} is in line again"),
+        Unassigned::Finished => format!("{stem} is done: its Run has succeeded"),
+        Unassigned::Locked { awaiting } => format!("{stem} waits for the answer {awaiting}; its Run is cancelled"),
+    })?;
+    Ok(Exit::Done)
+}

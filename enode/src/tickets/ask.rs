@@ -1,0 +1,239 @@
+//! Questions and their answers: a person's answer becomes a file, and the file answers the step that asked.
+
+use std::{io, sync::Arc};
+
+use serde_json::{Map, Value};
+use shared::{
+    RunId,
+    ticket::{Hold, Lane, Queue, Stem, Ticket, key, line, question, question::Origin},
+};
+
+use super::{
+    Folder,
+    back::Return,
+    finish::publish_new,
+    gate::Gate,
+    moves::Lost,
+    repair::repair,
+    runs::{Question, RunNow, Runs, Trouble},
+};
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    /// No such ticket.
+    #[error("there is no ticket {0}: `enode tickets list --state answer_wait` shows those that ask")]
+    Missing(Stem),
+    /// It does not ask.
+    #[error("{0} asks nothing: `enode tickets list --state answer_wait` shows those that do")]
+    NotAsking(Stem),
+    /// Somebody was faster, or began an answer that is not done.
+    #[error("there is a file {0} already: look at it; an answer counts once its name ends with the done suffix")]
+    Answered(String),
+    /// Nothing was said.
+    #[error("the answer is empty: say something")]
+    Empty,
+    /// The asking ticket cannot be named in one line.
+    #[error(transparent)]
+    Value(#[from] key::BadValue),
+    /// The operating system's.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Writes the answer to the open question of a ticket, which is named by its own stem or by the one it waits for. From
+/// that moment the ticket is in line; nothing in it is touched. Gives back the name of the file.
+///
+/// # Errors
+/// [`AnswerError`]; no file is made then.
+pub fn answer(folder: &Folder, stem: &Stem, text: &str) -> Result<String, AnswerError> {
+    if text.trim().is_empty() {
+        return Err(AnswerError::Empty);
+    }
+    let _gate = Gate::enter(folder)?;
+    let queue = repair(folder)?;
+    let (ticket, awaiting) = asking(&queue, stem)?;
+    if let Some(lane) = queue.lane(&awaiting).filter(|_| queue.has(&awaiting)) {
+        return Err(AnswerError::Answered(folder.name(&awaiting, lane)));
+    }
+    let number = question::next_number(ticket.text.body()).saturating_sub(1).max(1);
+    let file = folder.name(&awaiting, Lane::Done);
+    match publish_new(folder, &file, &question::answer_file(&ticket, &awaiting, number, text)?)? {
+        Ok(()) => Ok(file),
+        Err(Lost::Taken | Lost::Gone) => Err(AnswerError::Answered(file)),
+    }
+}
+
+fn asking(queue: &Queue, stem: &Stem) -> Result<(Arc<Ticket>, Stem), AnswerError> {
+    for entry in line(queue) {
+        if let Some(Hold::AnswerWait { awaiting, .. }) = entry.hold
+            && (entry.ticket.stem == *stem || awaiting == *stem)
+        {
+            return Ok((entry.ticket, awaiting));
+        }
+    }
+    Err(match queue.find(stem) {
+        Some(ticket) => AnswerError::NotAsking(ticket.stem.clone()),
+        None => AnswerError::Missing(stem.clone()),
+    })
+}
+
+/// A step's question as a person reads it in the ticket.
+pub(super) async fn text_of(runs: &impl Runs, question: &Question) -> Result<String, Trouble> {
+    let form = runs.form(&question.origin).await?;
+    let shape = form.and_then(|form| serde_json::from_str::<Value>(&form).ok()).map(|form| shape(&form));
+    let shape = shape.filter(|shape| !shape.is_empty()).map(|shape| format!("\n\n{shape}")).unwrap_or_default();
+    Ok(format!("{}{shape}", question.text.trim()))
+}
+
+/// How to answer a form with fields.
+fn shape(form: &Value) -> String {
+    let Some(fields) = form.get("properties").and_then(Value::as_object).filter(|fields| !fields.is_empty()) else {
+        return String::new();
+    };
+    let must = form.get("required").and_then(Value::as_array);
+    let line = |(name, field): (&String, &Value)| {
+        let words = field.get("enum").and_then(Value::as_array).map(|words| {
+            words.iter().map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned)).collect::<Vec<_>>()
+        });
+        let kind = || field.get("type").and_then(Value::as_str).unwrap_or("anything").to_owned();
+        let optional = !must.is_some_and(|must| must.iter().any(|it| it.as_str() == Some(name)));
+        let shown = words.map_or_else(kind, |words| words.join(" or "));
+        format!("- `{name}: …` ({shown}{})", if optional { "; may be left out" } else { "" })
+    };
+    format!("Answer with one line for each:\n\n{}", fields.iter().map(line).collect::<Vec<_>>().join("\n"))
+}
+
+/// What a person wrote as the JSON that a form wants: JSON as it is, else lines `field: value`, else the whole text as
+/// the one field that must be there, else as text.
+#[must_use]
+pub fn to_json(text: &str, form: Option<&str>) -> String {
+    let text = text.trim();
+    let bare = text.strip_prefix("```json").or_else(|| text.strip_prefix("```")).and_then(|it| it.strip_suffix("```"));
+    let bare = bare.unwrap_or(text).trim();
+    let form: Option<Value> = form.and_then(|form| serde_json::from_str(form).ok());
+    let fields = form.as_ref().and_then(|form| form.get("properties")).and_then(Value::as_object);
+    let Some(fields) = fields else {
+        // Anything does, or one plain value: what reads as JSON is taken for that.
+        return serde_json::from_str::<Value>(bare).unwrap_or_else(|_| Value::String(text.to_owned())).to_string();
+    };
+    if let Ok(object @ Value::Object(_)) = serde_json::from_str::<Value>(bare) {
+        return object.to_string();
+    }
+    if let Some(object) = by_lines(bare, fields) {
+        return Value::Object(object).to_string();
+    }
+    let must = form.as_ref().and_then(|form| form.get("required")).and_then(Value::as_array);
+    let must: Vec<&str> = must.into_iter().flatten().filter_map(Value::as_str).collect();
+    let only = match (must.as_slice(), fields.len()) {
+        ([one], _) => Some((*one).to_owned()),
+        ([], 1) => fields.keys().next().cloned(),
+        _ => None,
+    };
+    match only {
+        Some(name) => {
+            let value = typed(text, fields.get(&name));
+            Value::Object(Map::from_iter([(name, value)])).to_string()
+        }
+        None => Value::String(text.to_owned()).to_string(),
+    }
+}
+
+/// `field: value` or `field=value` a line; a line without a field goes on with the one before.
+fn by_lines(text: &str, fields: &Map<String, Value>) -> Option<Map<String, Value>> {
+    let mut found: Vec<(&str, String)> = Vec::new();
+    for line in text.lines() {
+        let bare = line.trim().trim_start_matches("- ").trim_start_matches('`');
+        let split = bare.split_once([':', '=']).map(|(name, value)| (name.trim(), value.trim().trim_end_matches('`')));
+        match split.filter(|(name, _)| fields.contains_key(*name)) {
+            Some((name, value)) => found.push((name, value.to_owned())),
+            None if line.trim().is_empty() => {}
+            None => {
+                let (_, value) = found.last_mut()?;
+                value.push('\n');
+                value.push_str(line);
+            }
+        }
+    }
+    let object: Map<String, Value> =
+        found.into_iter().map(|(name, value)| (name.to_owned(), typed(value.trim(), fields.get(name)))).collect();
+    (!object.is_empty()).then_some(object)
+}
+
+/// Text stays text where the form says so; else what reads as JSON is taken for that.
+fn typed(text: &str, field: Option<&Value>) -> Value {
+    let says = |word: &str| field.and_then(|field| field.get("type")).and_then(Value::as_str) == Some(word);
+    let words = field.and_then(|field| field.get("enum")).and_then(Value::as_array);
+    let is_text = says("string") || words.is_some_and(|words| words.iter().any(|word| word.as_str() == Some(text)));
+    if is_text { Value::String(text.to_owned()) } else { serde_json::from_str(text).unwrap_or_else(|_| text.into()) }
+}
+
+/// What became of the answer to a ticket's last question.
+pub(super) enum Passed {
+    /// Nothing is to be passed on: no step asks this any more, or there is no answer.
+    Nothing,
+    /// The step has it now.
+    On,
+    /// The mediator does not take it; a person must be asked again.
+    Refused(Return),
+}
+
+/// Answers the step that the last question of a ticket mirrors, if it still asks and the answer is there.
+pub(super) async fn pass_on(runs: &impl Runs, queue: &Queue, ticket: &Ticket, run: &RunId) -> Result<Passed, Trouble> {
+    let Some(origin) = Origin::of_last(ticket.text.body()).filter(|origin| origin.run == run.as_str()) else {
+        return Ok(Passed::Nothing);
+    };
+    // Not any more: a person has answered the mediator, or a worker was killed right after it had.
+    let Some(question) = still_asks(runs, run, &origin).await? else { return Ok(Passed::Nothing) };
+    let answer = ticket.awaiting.as_ref().filter(|stem| queue.lane(stem) == Some(Lane::Done));
+    let Some(answer) = answer.and_then(|stem| queue.find(stem)) else { return Ok(Passed::Nothing) };
+    let text = question::answer_text(answer.text.body());
+    let form = runs.form(&origin).await?;
+    match runs.answer(&origin, &to_json(text, form.as_deref())).await {
+        Ok(()) => Ok(Passed::On),
+        // Two who pass it on at once are no reason to ask a person again.
+        Err(Trouble::Refused(_)) if still_asks(runs, run, &origin).await?.is_none() => Ok(Passed::On),
+        Err(Trouble::Refused(why)) => {
+            let text = format!("The answer cannot be used: {why}\n\n{}", text_of(runs, &question).await?);
+            Ok(Passed::Refused(Return::Ask { text, origin: Some(origin) }))
+        }
+        Err(trouble @ (Trouble::Silent { .. } | Trouble::Denied(_))) => Err(trouble),
+    }
+}
+
+async fn still_asks(runs: &impl Runs, run: &RunId, origin: &Origin) -> Result<Option<Question>, Trouble> {
+    match runs.get(run).await? {
+        RunNow::Open { asking } => Ok(asking.into_iter().find(|it| it.origin == *origin)),
+        RunNow::Unknown | RunNow::Succeeded | RunNow::Failed(_) => Ok(None),
+    }
+}
+
+/// Unlocks tickets whose question nobody needs an answer to any more: the step was answered elsewhere, or its Run has
+/// ended. The answer file says so. Gives back the names of the files.
+pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Vec<String>, Trouble> {
+    let queue = super::worker::off(folder, |folder| folder.read()).await?;
+    let mut settled = Vec::new();
+    for entry in line(&queue) {
+        let Some(Hold::AnswerWait { .. }) = &entry.hold else { continue };
+        let Some(origin) = Origin::of_last(entry.ticket.text.body()) else { continue };
+        let Ok(run) = RunId::new(&origin.run) else { continue };
+        let why = match runs.get(&run).await? {
+            RunNow::Open { asking } if asking.iter().any(|it| it.origin == origin) => continue,
+            RunNow::Open { .. } => "Step has its answer from elsewhere.",
+            RunNow::Succeeded | RunNow::Failed(_) | RunNow::Unknown => "The Run that asked has ended.",
+        };
+        let stem = entry.ticket.stem.clone();
+        let written = super::worker::off(folder, move |folder| {
+            answer(folder, &stem, why).map_err(|error| io::Error::other(error.to_string()))
+        });
+        match written.await {
+            Ok(file) => settled.push(file),
+            Err(trouble) => tracing::warn!(ticket = %entry.ticket.stem, "its question could not be settled: {trouble}"),
+        }
+    }
+    Ok(settled)
+}
+
+#[cfg(test)]
+#[path = "ask_tests.rs"]
+mod tests;

@@ -1,0 +1,73 @@
+use super::{
+    super::fake_tests::{Fake, Table},
+    *,
+};
+
+const GO: &str = r#"{"type": "object", "required": ["go"], "properties": {"go": {"enum": ["yes", "no"]}, "n": {"type": "integer"}, "note": {"type": "string"}}}"#;
+const ONE: &str = r#"{"type": "object", "properties": {"text": {"type": "string"}}}"#;
+
+#[test]
+fn what_a_person_writes_becomes_what_the_form_wants() {
+    for (text, form, json) in [
+        ("yes", None, r#""yes""#),
+        ("true", None, "true"),
+        ("{\"a\": 1}", None, r#"{"a":1}"#),
+        ("```json\n{\"a\": 1}\n```", None, r#"{"a":1}"#),
+        ("go: yes", Some(GO), r#"{"go":"yes"}"#),
+        ("- `go: yes`\nn = 3\nnote: 1\ntwo lines\n", Some(GO), r#"{"go":"yes","n":3,"note":"1\ntwo lines"}"#),
+        ("{\"go\": \"no\"}", Some(GO), r#"{"go":"no"}"#),
+        ("no", Some(GO), r#"{"go":"no"}"#),
+        ("12", Some(ONE), r#"{"text":"12"}"#),
+        ("a: b", Some(ONE), r#"{"text":"a: b"}"#),
+        ("yes", Some("not JSON"), r#""yes""#),
+        ("3", Some(r#"{"type": "integer"}"#), "3"),
+    ] {
+        assert_eq!(to_json(text, form), json, "{text}");
+    }
+}
+
+const ASKING: &str =
+    "---\ntitle: t\ndeps: [q]\nawaiting: q\n---\n## 질문 1\n<!-- asked by run r1 step ok attempt 1 -->\n?\n";
+
+#[test]
+fn an_answer_is_one_new_file_and_there_is_one() {
+    let fake = Fake::new(&[("a.md", ASKING), ("b.md", "---\n---\n")]);
+    let stem = |text: &str| Stem::new(text).unwrap();
+    for (name, text, says) in [("nope", "x", "no ticket nope"), ("b", "x", "asks nothing"), ("a", " \n", "is empty")] {
+        let said = answer(&fake.folder, &stem(name), text).unwrap_err().to_string();
+        assert!(said.contains(says), "{said}");
+    }
+    assert_eq!(answer(&fake.folder, &stem("a"), "yes").unwrap(), "q.done.md");
+    assert_eq!(fake.text("a.md"), ASKING);
+    assert!(fake.text("q.done.md").ends_with("---\n\n## 답변 1\n\nyes\n"));
+    // An open draft of a person is in the way, and is said to be.
+    let fake = Fake::new(&[("a.md", ASKING), ("q.md", "---\n---\n")]);
+    let said = answer(&fake.folder, &stem("q"), "yes").unwrap_err().to_string();
+    assert!(said.contains("a file q.md already"), "{said}");
+}
+
+fn settle_with(fake: &Fake, table: &Table) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(settle(&fake.folder, table)).unwrap()
+}
+
+#[test]
+fn a_question_that_nobody_asks_any_more_is_settled() {
+    let origin = Origin { run: "r1".to_owned(), step: "ok".to_owned(), attempt: 1 };
+    let asking = |origin: Origin| RunNow::Open { asking: vec![Question { origin, text: String::new() }] };
+    for (now, is_settled) in [
+        (asking(origin.clone()), false),
+        (asking(Origin { attempt: 2, ..origin }), true),
+        (RunNow::Open { asking: Vec::new() }, true),
+        (RunNow::Succeeded, true),
+        (RunNow::Unknown, true),
+    ] {
+        let fake = Fake::new(&[("a.md", ASKING), ("b.md", "---\ndeps: [z]\nawaiting: z\n---\n## 질문 1\n?\n")]);
+        let settled = settle_with(&fake, &Table::of(&[("r1", now.clone())]));
+        assert_eq!(
+            (settled.len() == 1, fake.names().contains(&"q.done.md".to_owned())),
+            (is_settled, is_settled),
+            "{now:?}"
+        );
+    }
+}

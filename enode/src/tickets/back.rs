@@ -1,0 +1,185 @@
+//! Gives a ticket back to the line: as it is, as one more attempt, or as a question to a person.
+//!
+//! A copy without its worker's keys is made beside it, gets the open name by the kernel's word, and only then the name in
+//! progress goes. So at no instruction an open name says `session_id`, and a question is locked before it is open.
+
+use std::io;
+
+use shared::{
+    Timestamp,
+    ticket::{Document, Lane, Queue, Stem, Ticket, edit, key, question, question::Origin},
+};
+
+use super::{
+    Folder, fail,
+    gate::Gate,
+    moves::{self, Lost},
+    repair::repair,
+    write,
+};
+
+/// How a ticket goes back.
+#[derive(Debug, Clone)]
+pub enum Return {
+    /// As it is: it is nobody's fault.
+    Plain,
+    /// An attempt has failed, for this reason. The third one, or a block that nobody has answered, becomes a question.
+    Attempt(String),
+    /// As a question to a person.
+    Ask {
+        /// What a person reads.
+        text: String,
+        /// The step of a Run that asks.
+        origin: Option<Origin>,
+    },
+}
+
+/// What became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Returned {
+    /// It is in line again.
+    Open {
+        /// Attempts so far.
+        attempts: u32,
+    },
+    /// It waits for this answer.
+    Asked {
+        /// The stem of the answer.
+        awaiting: Stem,
+    },
+    /// It was no longer ours to give back; nothing was changed.
+    Lost,
+}
+
+/// Gives back the ticket in progress. With `session`, only if it still says so.
+///
+/// # Errors
+/// The operating system's, and [`io::ErrorKind::InvalidData`] for a file that is no ticket any more.
+pub fn give_back(
+    folder: &Folder,
+    stem: &Stem,
+    session: Option<&str>,
+    how: &Return,
+    now: Timestamp,
+) -> io::Result<Returned> {
+    let _gate = Gate::enter(folder)?;
+    let queue = repair(folder)?;
+    match held(&queue, stem, session) {
+        Some(ticket) => change(folder, &queue, &ticket, how, now),
+        None => Ok(Returned::Lost),
+    }
+}
+
+/// The ticket, if it is in progress and in these hands.
+pub(super) fn held(queue: &Queue, stem: &Stem, session: Option<&str>) -> Option<std::sync::Arc<Ticket>> {
+    let ticket = queue.find(stem).filter(|it| it.stem == *stem && it.lane == Lane::InProgress)?;
+    (session.is_none() || ticket.session_id.as_deref() == session).then(|| ticket.clone())
+}
+
+fn change(folder: &Folder, queue: &Queue, ticket: &Ticket, how: &Return, now: Timestamp) -> io::Result<Returned> {
+    let read = match folder.read_file(&ticket.file) {
+        Ok(read) => read,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Returned::Lost),
+        Err(error) => return Err(error),
+    };
+    let bad = |why: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", ticket.file));
+    let mut text = Document::parse(read.bytes.clone()).map_err(|why| bad(why.to_string()))?;
+    if text.said(key::SESSION_ID) != ticket.session_id.as_deref() {
+        return Ok(Returned::Lost);
+    }
+    let returned = rewrite(&mut text, queue, ticket, how, now).map_err(|why| bad(why.to_string()))?;
+    let draft = write::draft(folder, &text.to_bytes(), Some(&read))?;
+    fail::at("back", "drafted");
+    let is_same = || folder.stamp(&ticket.file).is_ok_and(|stamp| stamp.same_text(&read.stamp));
+    if !is_same() {
+        return Ok(Returned::Lost);
+    }
+    let open = folder.name(&ticket.stem, Lane::Waiting);
+    match moves::publish(folder, draft, &open, "back")? {
+        Ok(()) => {}
+        Err(Lost::Taken | Lost::Gone) => return Ok(Returned::Lost),
+    }
+    if !is_same() {
+        // Saved or moved by a person in this very moment: theirs stays, our copy goes.
+        moves::remove(folder, &open)?;
+        return Ok(Returned::Lost);
+    }
+    moves::remove(folder, &ticket.file)?;
+    fail::at("back", "unlinked");
+    Ok(returned)
+}
+
+/// The text as it is in line again.
+fn rewrite(
+    text: &mut Document,
+    queue: &Queue,
+    ticket: &Ticket,
+    how: &Return,
+    now: Timestamp,
+) -> Result<Returned, key::BadValue> {
+    edit::keep_place(text, ticket.created_ns)?;
+    let asked = match how {
+        Return::Plain => None,
+        Return::Attempt(_) if question::is_freshly_blocked(text.body()) => {
+            Some(("It is blocked: see the section above. How should it go on?".to_owned(), None))
+        }
+        Return::Attempt(why) if ticket.attempts.saturating_add(1) >= edit::MOST_ATTEMPTS => {
+            let times = edit::MOST_ATTEMPTS;
+            Some((format!("It came back {times} times, the last time because: {why}\n\nHow should it go on?"), None))
+        }
+        Return::Attempt(_) => None,
+        Return::Ask { text, origin } => Some((text.clone(), origin.clone())),
+    };
+    let mut attempts = ticket.attempts;
+    let returned = match asked {
+        Some((asked, origin)) => {
+            let awaiting = free_answer(queue, &ticket.stem, question::next_number(text.body()))?;
+            question::ask(text, &asked, origin.as_ref(), &awaiting, now)?;
+            attempts = 0;
+            Returned::Asked { awaiting }
+        }
+        None => {
+            attempts += u32::from(matches!(how, Return::Attempt(_)));
+            Returned::Open { attempts }
+        }
+    };
+    if attempts != ticket.attempts {
+        text.set(key::ATTEMPTS, &attempts.to_string())?;
+    }
+    edit::clear_owner(text);
+    Ok(returned)
+}
+
+/// A stem that no file has: `STEM-answer-N`.
+fn free_answer(queue: &Queue, stem: &Stem, number: u32) -> Result<Stem, key::BadValue> {
+    let name = |number: u32| Stem::new(&format!("{stem}-answer-{number}"));
+    (number..=number.saturating_add(1_000))
+        .filter_map(|number| name(number).ok())
+        .find(|stem| !queue.has(stem))
+        .ok_or_else(|| key::BadValue::Control(format!("the stem {stem} is too long for an answer's name")))
+}
+
+/// Takes `session_id` out of a ticket that is open, and nothing else. `false`: it says none, or it is not open.
+///
+/// # Errors
+/// The operating system's, and [`io::ErrorKind::InvalidData`] for a file that is no ticket any more.
+pub fn clear_accident(folder: &Folder, stem: &Stem) -> io::Result<bool> {
+    let _gate = Gate::enter(folder)?;
+    let queue = repair(folder)?;
+    let Some(ticket) = queue.find(stem).filter(|it| it.lane == Lane::Waiting && it.session_id.is_some()) else {
+        return Ok(false);
+    };
+    let read = folder.read_file(&ticket.file)?;
+    let mut text = Document::parse(read.bytes.clone())
+        .map_err(|why| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", ticket.file)))?;
+    text.remove(key::SESSION_ID);
+    match write::replace(folder, &ticket.file, &read, &text.to_bytes(), "clear") {
+        Ok(()) => Ok(true),
+        Err(write::WriteError::Moved) => Ok(false),
+        Err(write::WriteError::Io(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+#[path = "back_tests.rs"]
+mod tests;

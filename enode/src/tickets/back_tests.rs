@@ -1,0 +1,101 @@
+use super::{
+    super::{fake_tests::Fake, moves::Links},
+    *,
+};
+
+const HELD: &str = "---\ntitle: t\ndeps:\n  - old\nsession_id: r1\nassigned_at: x\nowner: me\nsquad: z\n---\nbody\n";
+
+fn stem() -> Stem {
+    Stem::new("a").unwrap()
+}
+
+fn attempt() -> Return {
+    Return::Attempt("it broke".to_owned())
+}
+
+fn give(fake: &Fake, session: Option<&str>, how: &Return) -> Returned {
+    give_back(&fake.folder, &stem(), session, how, Timestamp::from_millis(1_700_000_000_000)).unwrap()
+}
+
+/// A text without the place in line, which the file's birth decides.
+fn plain(text: &str) -> String {
+    text.split_inclusive('\n').filter(|line| !line.starts_with("created_at:")).collect()
+}
+
+#[test]
+fn a_ticket_that_goes_back_loses_its_owner_and_keeps_everything_else() {
+    for links in [Links::Kernel, Links::Refused] {
+        let fake = Fake::with(&[("a.wip.md", HELD)], links);
+        let born = fake.folder.read().unwrap().tickets()[0].created_ns;
+        assert_eq!(give(&fake, Some("r1"), &Return::Plain), Returned::Open { attempts: 0 });
+        assert_eq!(fake.names(), ["a.md"]);
+        assert_eq!(plain(&fake.text("a.md")), "---\ntitle: t\ndeps:\n  - old\nsquad: z\n---\nbody\n");
+        assert_eq!(fake.folder.read().unwrap().tickets()[0].created_ns, born, "and its place in line");
+        assert_eq!(give(&fake, None, &attempt()), Returned::Lost, "it is not in progress any more");
+    }
+}
+
+#[test]
+fn r26_the_third_attempt_is_a_question_that_keeps_the_old_deps() {
+    let fake = Fake::new(&[("a.wip.md", HELD)]);
+    for attempts in [1, 2] {
+        assert_eq!(give(&fake, None, &attempt()), Returned::Open { attempts });
+        assert!(fake.text("a.md").contains(&format!("\nattempts: {attempts}\n")));
+        std::fs::rename(fake.folder.at("a.md"), fake.folder.at("a.wip.md")).unwrap();
+    }
+    let awaiting = Stem::new("a-answer-1").unwrap();
+    assert_eq!(give(&fake, None, &attempt()), Returned::Asked { awaiting });
+    let text = plain(&fake.text("a.md"));
+    assert!(
+        text.starts_with(
+            "---\ntitle: t\ndeps: [old, a-answer-1]\nsquad: z\nattempts: 0\nawaiting: a-answer-1\n\
+             asked_at: 2023-11-14T22:13:20.000Z\n---\nbody\n\n## 질문 1\n"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("because: it broke"));
+    assert_eq!(shared::ticket::order::candidates(&fake.folder.read().unwrap()).count(), 0);
+}
+
+#[test]
+fn r27_a_fresh_block_asks_at_once_and_an_old_one_does_not() {
+    let fresh = format!("{HELD}\n## 블록\nno key\n");
+    let fake = Fake::new(&[("a.wip.md", &fresh)]);
+    assert!(matches!(give(&fake, None, &attempt()), Returned::Asked { .. }));
+    let fake = Fake::new(&[("a.wip.md", &format!("{fresh}\n## 질문 1\nwhat key?\n"))]);
+    assert_eq!(give(&fake, None, &attempt()), Returned::Open { attempts: 1 });
+}
+
+#[test]
+fn r30_a_ticket_in_other_hands_is_left_alone() {
+    let fake = Fake::new(&[("a.wip.md", HELD)]);
+    let before = fake.files();
+    assert_eq!(give(&fake, Some("r2"), &attempt()), Returned::Lost);
+    assert_eq!(fake.files(), before);
+}
+
+#[test]
+fn r22_where_the_open_name_is_taken_nothing_is_changed() {
+    for links in [Links::Kernel, Links::Refused] {
+        let fake = Fake::with(&[("a.wip.md", HELD), ("a.md", "---\ntitle: a fragment\n---\n")], links);
+        let before = fake.files();
+        assert_eq!(give(&fake, Some("r1"), &attempt()), Returned::Lost);
+        assert_eq!(fake.files(), before, "R23: also the owner keys are still there");
+    }
+}
+
+#[test]
+fn an_answer_gets_a_name_that_no_file_has() {
+    let fake = Fake::new(&[("a.wip.md", HELD), ("a-answer-1.md", "# a draft"), ("a-answer-2.done.md", "")]);
+    let how = Return::Ask { text: "?".to_owned(), origin: None };
+    assert_eq!(give(&fake, None, &how), Returned::Asked { awaiting: Stem::new("a-answer-3").unwrap() });
+}
+
+#[test]
+fn r47_unassigning_an_open_ticket_removes_session_id_and_nothing_else() {
+    let fake = Fake::new(&[("a.md", HELD)]);
+    assert!(clear_accident(&fake.folder, &stem()).unwrap());
+    assert_eq!(fake.text("a.md"), HELD.replace("session_id: r1\n", ""));
+    assert!(!clear_accident(&fake.folder, &stem()).unwrap());
+    assert_eq!(shared::ticket::order::accidents(&fake.folder.read().unwrap()).count(), 0);
+}

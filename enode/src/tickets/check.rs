@@ -1,0 +1,81 @@
+//! Everything that is wrong in a queue, and what of it can be mended without asking anybody.
+
+use std::io;
+
+use serde::Serialize;
+use shared::ticket::{Lane, Queue, order};
+
+use super::{Folder, back, gate::Gate, repair::repair};
+
+/// One fault.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Fault {
+    /// `broken`, `twin`, `accident`, `warning` or `cycle`.
+    pub kind: &'static str,
+    /// The file, or the first of them.
+    pub file: String,
+    /// What is wrong and what instead.
+    pub message: String,
+}
+
+/// Looks at a queue.
+#[must_use]
+pub fn check(queue: &Queue) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut note = |kind: &'static str, file: &str, message: String| {
+        faults.push(Fault { kind, file: file.to_owned(), message });
+    };
+    for it in queue.unread() {
+        note("broken", &it.file, it.why.clone());
+    }
+    for twin in queue.twins() {
+        let lane = queue.lane(&twin.stem).map_or("missing", Lane::as_str);
+        let other = queue.find(&twin.stem).map_or("a file that cannot be read", |it| &it.file);
+        let message = format!(
+            "{other} has the same stem and counts ({lane}): merge them by hand and remove one; `--fix` only ends what a \
+             killed worker had begun"
+        );
+        note("twin", &twin.file, message);
+    }
+    for it in order::accidents(queue) {
+        let message = format!(
+            "it is open and says session_id {}: no worker will take it; `enode tickets unassign {}` removes that key",
+            it.session_id.as_deref().unwrap_or_default(),
+            it.stem
+        );
+        note("accident", &it.file, message);
+    }
+    for ticket in queue.tickets() {
+        for warning in queue.warnings(ticket) {
+            note("warning", &ticket.file, warning.to_string());
+        }
+    }
+    for group in order::cycles(queue) {
+        let names: Vec<&str> = group.iter().map(|stem| stem.as_str()).collect();
+        let file = group.first().and_then(|stem| queue.find(stem)).map_or("", |it| &it.file);
+        let message = match names.as_slice() {
+            [one] => format!("{one} waits for itself: take it out of its deps"),
+            many => format!("{} wait for each other: take one of them out of another's deps", many.join(", ")),
+        };
+        note("cycle", file, message);
+    }
+    faults
+}
+
+/// Mends what has one answer only: what a killed worker had begun is ended, and accidents lose their `session_id`. Gives
+/// back what was wrong and is not any more.
+///
+/// # Errors
+/// The operating system's.
+pub fn fix(folder: &Folder) -> io::Result<Vec<Fault>> {
+    let before = check(&folder.read()?);
+    let queue = {
+        let _gate = Gate::enter(folder)?;
+        repair(folder)?
+    };
+    for it in order::accidents(&queue) {
+        back::clear_accident(folder, &it.stem)?;
+    }
+    let after = check(&folder.read()?);
+    Ok(before.into_iter().filter(|fault| !after.contains(fault)).collect())
+}

@@ -1,0 +1,155 @@
+//! Takes a ticket: the choice and the claim are one critical section, the verdict is the kernel's.
+
+use std::{io, sync::Arc};
+
+use shared::{
+    RunId, Timestamp,
+    ticket::{Document, Lane, Stem, Ticket, edit, order},
+};
+
+use super::{
+    Folder,
+    gate::Gate,
+    moves::{self, Lost},
+    repair::repair,
+    write::{self, WriteError},
+};
+
+/// A ticket in our hands.
+#[derive(Debug, Clone)]
+pub struct Claimed {
+    /// As it was read in line.
+    pub ticket: Arc<Ticket>,
+    /// The queue's own tag, for the ids of its Runs.
+    pub tag: String,
+}
+
+/// Why one ticket cannot be claimed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// No file has this stem.
+    #[error("there is no ticket {0}: `enode tickets list` shows them")]
+    Missing(Stem),
+    /// Somebody has it, or it is over.
+    #[error("{0} is {1} already: only an open ticket can be claimed")]
+    NotOpen(Stem, &'static str),
+    /// An accident: nobody takes it.
+    #[error("{0} is open and says session_id: look who works on it, then `enode tickets unassign {0}`")]
+    Assigned(Stem),
+    /// It waits.
+    #[error("{stem} waits for {}: that must be done first", unmet.iter().map(Stem::as_str).collect::<Vec<_>>().join(", "))]
+    Waits {
+        /// Which.
+        stem: Stem,
+        /// For what.
+        unmet: Vec<Stem>,
+    },
+    /// Its frontmatter cannot be read.
+    #[error("{file}: {why}")]
+    Broken {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Its file was moved or changed at this moment.
+    #[error("{0} was moved or changed by somebody else at this moment: look again")]
+    Moved(Stem),
+    /// The operating system's.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl From<(&Stem, WriteError)> for ClaimError {
+    fn from((stem, error): (&Stem, WriteError)) -> Self {
+        match error {
+            WriteError::Moved => Self::Moved(stem.clone()),
+            WriteError::Io(error) => Self::Io(error),
+        }
+    }
+}
+
+/// Takes the first candidate that `takes` wants. A lost race is the next candidate's turn.
+///
+/// # Errors
+/// The operating system's.
+pub fn next(folder: &Folder, takes: impl Fn(&Ticket) -> bool) -> io::Result<Option<Claimed>> {
+    let mut gate = Gate::enter(folder)?;
+    let tag = gate.tag()?;
+    let queue = repair(folder)?;
+    for entry in order::candidates(&queue).filter(|entry| takes(&entry.ticket)) {
+        match take(folder, &entry.ticket)? {
+            Ok(()) => return Ok(Some(Claimed { ticket: entry.ticket, tag })),
+            Err(Lost::Taken | Lost::Gone) => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Takes one ticket for a person, and says so in it. Its priority holds nobody back who names it.
+///
+/// # Errors
+/// [`ClaimError`]
+pub fn by_hand(folder: &Folder, stem: &Stem, owner: &str, now: Timestamp) -> Result<Arc<Ticket>, ClaimError> {
+    let _gate = Gate::enter(folder)?;
+    let queue = repair(folder)?;
+    let ticket = match queue.find(stem) {
+        Some(ticket) => ticket.clone(),
+        None => match queue.unread().iter().find(|it| it.name.as_ref().is_some_and(|(it, _)| it == stem)) {
+            Some(unread) => {
+                return Err(ClaimError::Broken { file: unread.file.clone(), why: unread.why.clone() });
+            }
+            None => return Err(ClaimError::Missing(stem.clone())),
+        },
+    };
+    match ticket.lane {
+        Lane::Waiting if ticket.session_id.is_some() => return Err(ClaimError::Assigned(ticket.stem.clone())),
+        Lane::Waiting => {}
+        Lane::InProgress => return Err(ClaimError::NotOpen(ticket.stem.clone(), "in progress")),
+        Lane::Done => return Err(ClaimError::NotOpen(ticket.stem.clone(), "done")),
+    }
+    let unmet = queue.unmet(&ticket);
+    if !unmet.is_empty() {
+        return Err(ClaimError::Waits { stem: ticket.stem.clone(), unmet });
+    }
+    match take(folder, &ticket)? {
+        Ok(()) => {}
+        Err(Lost::Taken) => return Err(ClaimError::NotOpen(ticket.stem.clone(), "in progress")),
+        Err(Lost::Gone) => return Err(ClaimError::Moved(ticket.stem.clone())),
+    }
+    write_keys(folder, &ticket, |text| edit::claim_by_hand(text, owner, now, ticket.created_ns))?;
+    Ok(ticket)
+}
+
+fn take(folder: &Folder, ticket: &Ticket) -> io::Result<Result<(), Lost>> {
+    moves::take(folder, &ticket.file, &folder.name(&ticket.stem, Lane::InProgress), "claim")
+}
+
+/// Writes into a claimed ticket which Run works on it. From then on a reaper asks after that Run.
+///
+/// # Errors
+/// [`ClaimError::Moved`] where somebody has taken the ticket away.
+pub fn assign(folder: &Folder, ticket: &Ticket, run: &RunId, owner: &str, now: Timestamp) -> Result<(), ClaimError> {
+    write_keys(folder, ticket, |text| edit::assign(text, run, owner, now, ticket.created_ns))
+}
+
+fn write_keys(
+    folder: &Folder,
+    ticket: &Ticket,
+    edit: impl FnOnce(&mut Document) -> Result<(), shared::ticket::key::BadValue>,
+) -> Result<(), ClaimError> {
+    let file = folder.name(&ticket.stem, Lane::InProgress);
+    let read = match folder.read_file(&file) {
+        Ok(read) => read,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(ClaimError::Moved(ticket.stem.clone())),
+        Err(error) => return Err(error.into()),
+    };
+    let broken = |why: String| ClaimError::Broken { file: file.clone(), why };
+    let mut text = Document::parse(read.bytes.clone()).map_err(|why| broken(why.to_string()))?;
+    edit(&mut text).map_err(|why| broken(why.to_string()))?;
+    write::replace(folder, &file, &read, &text.to_bytes(), "assign").map_err(|error| (&ticket.stem, error).into())
+}
+
+#[cfg(test)]
+#[path = "claim_tests.rs"]
+mod tests;

@@ -1,0 +1,279 @@
+//! The mediator over gRPC, as any other client of it: the only file here that knows the wire (`docs/adr/0021`).
+
+use std::{
+    error::Error as _,
+    path::PathBuf,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use proto::v1::{
+    AnswerRequest, CancelRequest, GetRunRequest, ListAsksRequest, ListRunsRequest, RunDetail, RunView, SubmitRequest,
+    run_service_client::RunServiceClient,
+};
+use shared::{RunId, ticket::question::Origin};
+use tonic::{
+    Code, Request, Status,
+    metadata::{Ascii, MetadataValue},
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
+};
+
+use super::runs::{Question, RunNow, Runs, Trouble};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A stream that says nothing is looked at again after this.
+const QUIET: Duration = Duration::from_secs(15);
+const LARGEST: usize = 64 << 20;
+
+/// Where the mediator is and who asks.
+#[derive(Debug, Clone, Default)]
+pub struct Address {
+    /// One URL, or several of one fleet with commas between.
+    pub urls: String,
+    /// File that holds the token of a submitter.
+    pub token_file: Option<PathBuf>,
+    /// The token itself, where there is no file.
+    pub token: Option<String>,
+    /// PEM file of the authority that signed the mediator's certificate.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// A connection that is made when it is needed. After silence the next mediator is asked.
+#[expect(missing_debug_implementations, reason = "it would show the token")]
+pub struct Client {
+    channels: Vec<Channel>,
+    used: AtomicUsize,
+    token: Option<MetadataValue<Ascii>>,
+}
+
+impl Client {
+    /// Prepares it; nothing is sent yet.
+    ///
+    /// # Errors
+    /// What is wrong with the address, and what instead.
+    pub fn new(address: &Address) -> anyhow::Result<Self> {
+        let mut channels = Vec::new();
+        for url in address.urls.split(',').map(str::trim).filter(|url| !url.is_empty()) {
+            anyhow::ensure!(
+                crate::config::is_mediator_url(url),
+                "--mediator {url:?} is not http://HOST:PORT or https://HOST:PORT"
+            );
+            let endpoint = Endpoint::from_shared(url.to_owned())?.connect_timeout(PATIENCE).tcp_nodelay(true);
+            let mut endpoint = endpoint.http2_keep_alive_interval(PATIENCE).keep_alive_timeout(PATIENCE);
+            if let Some(file) = &address.ca_file {
+                let pem = std::fs::read(file).with_context(|| format!("--ca-file {}", file.display()))?;
+                endpoint = endpoint.tls_config(ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)))?;
+            }
+            channels.push(endpoint.connect_lazy());
+        }
+        anyhow::ensure!(!channels.is_empty(), "--mediator: there is no address in it: write http://HOST:PORT");
+        let token = match (&address.token_file, &address.token) {
+            (Some(file), _) => {
+                let text = std::fs::read_to_string(file).with_context(|| format!("--token-file {}", file.display()))?;
+                anyhow::ensure!(!text.trim().is_empty(), "--token-file {}: there is no token in it", file.display());
+                Some(text)
+            }
+            (None, token) => token.clone().filter(|token| !token.trim().is_empty()),
+        };
+        let token = token.map(|token| format!("Bearer {}", token.trim()).parse()).transpose();
+        let token = token.context("what is given as the token is none")?;
+        Ok(Self { channels, used: AtomicUsize::new(0), token })
+    }
+
+    fn runs(&self) -> RunServiceClient<Channel> {
+        let channel = self.channels[self.used.load(Ordering::Relaxed) % self.channels.len()].clone();
+        RunServiceClient::new(channel).max_decoding_message_size(LARGEST).max_encoding_message_size(LARGEST)
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        if let Some(token) = &self.token {
+            let mut token = token.clone();
+            token.set_sensitive(true);
+            request.metadata_mut().insert("authorization", token);
+        }
+        request
+    }
+
+    async fn ask<T>(&self, answer: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, Status> {
+        let answer = match tokio::time::timeout(PATIENCE, answer).await {
+            Ok(answer) => answer.map(tonic::Response::into_inner),
+            Err(_) => Err(Status::unavailable(format!("no answer within {} seconds", PATIENCE.as_secs()))),
+        };
+        if answer.as_ref().is_err_and(is_silence) {
+            self.used.fetch_add(1, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    async fn detail(&self, run: &RunId) -> Result<Option<RunDetail>, Trouble> {
+        let request = self.request(GetRunRequest { run_id: run.to_string() });
+        match self.ask(self.runs().get_run(request)).await {
+            Ok(detail) => Ok(Some(detail)),
+            Err(status) if status.code() == Code::NotFound => Ok(None),
+            Err(status) => Err(trouble(&status)),
+        }
+    }
+
+    /// Reads a Run's stream until it is something else than `seen`.
+    async fn watch(&self, run: &RunId, seen: &RunNow) -> Result<RunNow, Trouble> {
+        let request = self.request(GetRunRequest { run_id: run.to_string() });
+        let mut stream = match self.ask(self.runs().watch_run(request)).await {
+            Ok(stream) => stream,
+            Err(status) if status.code() == Code::NotFound => return Ok(RunNow::Unknown),
+            Err(status) => return Err(trouble(&status)),
+        };
+        loop {
+            match stream.message().await {
+                Ok(Some(detail)) => {
+                    let now = now(run, &detail);
+                    if now != *seen {
+                        return Ok(now);
+                    }
+                }
+                // Its end means nothing by itself: what counts is what the Run says.
+                Ok(None) => return self.get(run).await,
+                Err(status) => return Err(trouble(&status)),
+            }
+        }
+    }
+}
+
+impl Runs for Client {
+    async fn reach(&self) -> Result<(), Trouble> {
+        let request = self.request(ListRunsRequest { limit: 1, ..ListRunsRequest::default() });
+        self.ask(self.runs().list_runs(request)).await.map(drop).map_err(|status| trouble(&status))
+    }
+
+    async fn get(&self, run: &RunId) -> Result<RunNow, Trouble> {
+        Ok(self.detail(run).await?.map_or(RunNow::Unknown, |detail| now(run, &detail)))
+    }
+
+    async fn changed(&self, run: &RunId, seen: &RunNow) -> Result<RunNow, Trouble> {
+        match tokio::time::timeout(QUIET, self.watch(run, seen)).await {
+            Ok(now) => now,
+            Err(_) => self.get(run).await,
+        }
+    }
+
+    async fn open_of(&self, work: &str) -> Result<Vec<RunId>, Trouble> {
+        let request = ListRunsRequest { work: work.to_owned(), limit: 1_000, ..ListRunsRequest::default() };
+        let page = self.ask(self.runs().list_runs(self.request(request))).await.map_err(|status| trouble(&status))?;
+        let open = page.runs.iter().filter(|run| !matches!(run.state.as_str(), "SUCCEEDED" | "FAILED"));
+        Ok(open.filter_map(|run| RunId::new(&run.run_id).ok()).collect())
+    }
+
+    async fn submit(&self, run: &RunId, contract: &[u8]) -> Result<(), Trouble> {
+        let request = SubmitRequest { contract: contract.to_vec(), run_id: run.to_string() };
+        let answer = self.ask(self.runs().submit(self.request(request))).await;
+        answer.map(drop).map_err(|status| trouble(&status))
+    }
+
+    async fn form(&self, origin: &Origin) -> Result<Option<String>, Trouble> {
+        let page = self.ask(self.runs().list_asks(self.request(ListAsksRequest {}))).await;
+        let page = page.map_err(|status| trouble(&status))?;
+        let ask = page.asks.into_iter().find(|ask| ask.run_id == origin.run && ask.step == origin.step);
+        Ok(ask.map(|ask| ask.form).filter(|form| !form.is_empty()))
+    }
+
+    async fn answer(&self, origin: &Origin, json: &str) -> Result<(), Trouble> {
+        let request = AnswerRequest {
+            run_id: origin.run.clone(),
+            step: origin.step.clone(),
+            attempt: origin.attempt,
+            answer: json.to_owned(),
+        };
+        self.ask(self.runs().answer(self.request(request))).await.map(drop).map_err(|status| trouble(&status))
+    }
+
+    async fn cancel(&self, run: &RunId) -> Result<(), Trouble> {
+        let request = self.request(CancelRequest { run_id: run.to_string() });
+        self.ask(self.runs().cancel(request)).await.map(drop).map_err(|status| trouble(&status))
+    }
+}
+
+fn now(run: &RunId, detail: &RunDetail) -> RunNow {
+    let Some(view) = &detail.run else { return RunNow::Unknown };
+    match view.state.as_str() {
+        "SUCCEEDED" => RunNow::Succeeded,
+        "FAILED" => RunNow::Failed(why(view, detail)),
+        // A state of a newer mediator is not an end.
+        _ => {
+            let asking = detail.steps.iter().filter(|step| step.state == "ASKED").map(|step| Question {
+                origin: Origin { run: run.to_string(), step: step.id.clone(), attempt: step.attempt },
+                text: step.waits_for.clone().unwrap_or_default(),
+            });
+            RunNow::Open { asking: asking.collect() }
+        }
+    }
+}
+
+/// Why a Run has failed, for whoever reads the ticket.
+fn why(view: &RunView, detail: &RunDetail) -> String {
+    let mut text = format!("Run {} failed", view.run_id);
+    if let Some(verdict) = &view.verdict {
+        text.push_str(&format!(" ({})", verdict.cause));
+    }
+    if let Some(reject) = &view.reject {
+        text.push_str(&format!(": {}", reject.reason));
+    }
+    for step in &detail.steps {
+        if let Some(reason) = &step.reason {
+            let message = step.message.as_deref().filter(|it| !it.is_empty());
+            text.push_str(&format!(
+                "; step {}: {reason}{}",
+                step.id,
+                message.map(|it| format!(", {it}")).unwrap_or_default()
+            ));
+        } else if let Some(code) = step.exit_code.filter(|code| *code != 0) {
+            text.push_str(&format!("; step {} ended with {code}", step.id));
+        }
+    }
+    let failed = detail.findings.iter().filter(|it| it.outcome == "failed").map(|it| it.condition.as_str());
+    let failed: Vec<&str> = failed.collect();
+    if !failed.is_empty() {
+        text.push_str(&format!("; {}", failed.join("; ")));
+    }
+    text.push_str(&format!(". `mediator logs {}` has more.", view.run_id));
+    text
+}
+
+fn is_silence(status: &Status) -> bool {
+    status.source().is_some()
+        || matches!(
+            status.code(),
+            Code::Unavailable
+                | Code::DeadlineExceeded
+                | Code::Aborted
+                | Code::Cancelled
+                | Code::Internal
+                | Code::Unknown
+        )
+}
+
+fn trouble(status: &Status) -> Trouble {
+    use tonic_types::StatusExt as _;
+    let mut root: Option<&(dyn std::error::Error + 'static)> = status.source();
+    while let Some(deeper) = root.and_then(std::error::Error::source) {
+        root = Some(deeper);
+    }
+    let refused = root.and_then(|root| root.downcast_ref::<std::io::Error>());
+    let unsent = refused.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
+    let said = if status.message().is_empty() { status.code().description() } else { status.message() };
+    let problems = status.get_details_bad_request().map(|bad| bad.field_violations).unwrap_or_default();
+    let problems: Vec<String> = problems.iter().map(|it| format!("{}: {}", it.field, it.description)).collect();
+    let why = match (root, problems.is_empty()) {
+        (Some(root), _) => format!("{said}: {root}"),
+        (None, true) => said.to_owned(),
+        (None, false) => problems.join("; "),
+    };
+    let is_busy = status.get_details_error_info().is_some_and(|info| info.reason == "BUSY");
+    match status.code() {
+        _ if is_silence(status) || is_busy => {
+            Trouble::Silent { why: format!("the mediator does not answer: {why}"), unsent }
+        }
+        Code::Unauthenticated | Code::PermissionDenied => Trouble::Denied(why),
+        _ => Trouble::Refused(why),
+    }
+}

@@ -1,0 +1,43 @@
+//! Fail points: places at which a worker kills itself, so that a test can see what is left; and a kernel that refuses
+//! hard links.
+//!
+//! `TICKET_FAIL_AT=claim.linked:2` kills it the second time that it comes there. Only builds with debug assertions know
+//! the variables.
+
+/// Dies here, if that is what was asked for.
+#[cfg(debug_assertions)]
+pub(super) fn at(word: &str, moment: &str) {
+    use std::sync::{LazyLock, atomic};
+    static ARMED: LazyLock<Option<(String, u64)>> = LazyLock::new(|| {
+        let text = std::env::var("TICKET_FAIL_AT").ok()?;
+        Some(match text.split_once(':') {
+            Some((point, nth)) => (point.to_owned(), nth.parse().unwrap_or(1)),
+            None => (text, 1),
+        })
+    });
+    static TIMES: atomic::AtomicU64 = atomic::AtomicU64::new(0);
+    let Some((point, nth)) = &*ARMED else { return };
+    if point.split_once('.') != Some((word, moment)) || TIMES.fetch_add(1, atomic::Ordering::SeqCst) + 1 < *nth {
+        return;
+    }
+    // No handler runs, nothing is flushed: as by the kernel's hand.
+    let _unreturned = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Nothing.
+#[cfg(not(debug_assertions))]
+pub(super) const fn at(_: &str, _: &str) {}
+
+/// How long a ticket may say nothing of who has it: three minutes, or what a test has no time to wait for.
+pub(super) fn grace() -> shared::Duration {
+    let asked = if cfg!(debug_assertions) { std::env::var("TICKET_GRACE").ok() } else { None };
+    asked.and_then(|text| text.parse().ok()).unwrap_or(super::reap::GRACE)
+}
+
+/// Whether this process is to live on a file system without hard links.
+pub(super) fn refuses_links() -> bool {
+    cfg!(debug_assertions) && std::env::var_os("TICKET_REFUSE_LINKS").is_some()
+}

@@ -1,0 +1,106 @@
+//! A queue in a temporary folder, and a mediator that is a table.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use shared::{
+    RunId,
+    ticket::{Suffixes, question::Origin},
+};
+
+use super::{
+    Folder,
+    moves::Links,
+    runs::{RunNow, Runs, Trouble},
+};
+
+/// A queue.
+pub(super) struct Fake {
+    dir: tempfile::TempDir,
+    pub(super) folder: Arc<Folder>,
+}
+
+impl Fake {
+    pub(super) fn new(files: &[(&str, &str)]) -> Self {
+        Self::with(files, Links::Kernel)
+    }
+
+    pub(super) fn with(files: &[(&str, &str)], links: Links) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Arc::new(Folder::with(dir.path(), Suffixes::default(), links).unwrap());
+        for (name, text) in files {
+            std::fs::write(folder.at(name), text).unwrap();
+        }
+        Self { dir, folder }
+    }
+
+    /// Every file but the lock.
+    pub(super) fn files(&self) -> BTreeMap<String, String> {
+        let names = std::fs::read_dir(self.dir.path()).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let names = names.filter(|name| name != ".tickets.lock");
+        names.map(|name| (name.clone(), std::fs::read_to_string(self.folder.at(&name)).unwrap())).collect()
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        self.files().into_keys().collect()
+    }
+
+    pub(super) fn text(&self, name: &str) -> String {
+        self.files().remove(name).unwrap_or_else(|| panic!("no {name} in {:?}", self.names()))
+    }
+}
+
+/// A mediator that knows what it is told.
+#[derive(Default)]
+pub(super) struct Table {
+    pub(super) runs: BTreeMap<String, RunNow>,
+    pub(super) silent: bool,
+    pub(super) form: Option<String>,
+    /// What was asked of it, in order.
+    pub(super) heard: Mutex<Vec<String>>,
+}
+
+impl Table {
+    pub(super) fn of(runs: &[(&str, RunNow)]) -> Self {
+        let runs = runs.iter().map(|(id, now)| ((*id).to_owned(), now.clone())).collect();
+        Self { runs, ..Self::default() }
+    }
+
+    fn hear(&self, text: String) -> Result<(), Trouble> {
+        self.heard.lock().unwrap().push(text);
+        if self.silent { Err(Trouble::Silent { why: "nobody is there".to_owned(), unsent: true }) } else { Ok(()) }
+    }
+}
+
+impl Runs for Table {
+    async fn reach(&self) -> Result<(), Trouble> {
+        self.hear("reach".to_owned())
+    }
+    async fn get(&self, run: &RunId) -> Result<RunNow, Trouble> {
+        self.hear(format!("get {run}"))?;
+        Ok(self.runs.get(run.as_str()).cloned().unwrap_or(RunNow::Unknown))
+    }
+    async fn changed(&self, run: &RunId, _: &RunNow) -> Result<RunNow, Trouble> {
+        self.get(run).await
+    }
+    async fn open_of(&self, work: &str) -> Result<Vec<RunId>, Trouble> {
+        self.hear(format!("open {work}"))?;
+        let open = self.runs.iter().filter(|(_, now)| matches!(now, RunNow::Open { .. }));
+        Ok(open.map(|(id, _)| RunId::new(id).unwrap()).collect())
+    }
+    async fn submit(&self, run: &RunId, _: &[u8]) -> Result<(), Trouble> {
+        self.hear(format!("submit {run}"))
+    }
+    async fn form(&self, _: &Origin) -> Result<Option<String>, Trouble> {
+        Ok(self.form.clone())
+    }
+    async fn answer(&self, origin: &Origin, json: &str) -> Result<(), Trouble> {
+        self.hear(format!("answer {} {} {json}", origin.run, origin.step))
+    }
+    async fn cancel(&self, run: &RunId) -> Result<(), Trouble> {
+        self.hear(format!("cancel {run}"))
+    }
+}

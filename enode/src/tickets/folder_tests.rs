@@ -1,0 +1,146 @@
+use super::*;
+use shared::ticket::line;
+
+fn folder() -> (tempfile::TempDir, Folder) {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::with(dir.path(), Suffixes::default(), Links::Kernel).unwrap();
+    (dir, folder)
+}
+
+/// Makes a file old enough that its stamp is believed.
+fn age(path: &Path) {
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    let past = std::time::UNIX_EPOCH + std::time::Duration::from_nanos(1_700_000_000_000_000_001);
+    file.set_modified(past).unwrap();
+}
+
+fn titles(queue: &Queue) -> Vec<String> {
+    queue.tickets().iter().map(|it| it.title.clone()).collect()
+}
+
+#[test]
+fn what_is_no_ticket_is_said_and_the_rest_is_read() {
+    let (dir, folder) = folder();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("good.md"), "---\ntitle: good\n---\n").unwrap();
+    std::fs::write(at("crlf.md"), "\u{feff}---\r\ntitle: crlf\r\n---\r\n").unwrap();
+    std::fs::write(at("bare.md"), "# Notes\n").unwrap();
+    std::fs::write(at("open.wip.md"), "---\ntitle: x\n").unwrap();
+    std::fs::write(at("bytes.md"), b"---\ntitle: \xff\n---\n").unwrap();
+    std::fs::write(at(".hidden.md"), "---\ntitle: hidden\n---\n").unwrap();
+    std::fs::write(at("notes.txt"), "x").unwrap();
+    std::fs::create_dir(at("folder.md")).unwrap();
+    std::fs::create_dir(at("sub")).unwrap();
+    std::fs::write(at("sub/inner.md"), "---\ntitle: inner\n---\n").unwrap();
+    std::os::unix::fs::symlink(at("good.md"), at("link.md")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe.md"), rustix::fs::Mode::RWXU).unwrap();
+    std::fs::write(at(&format!("{}.md", "x".repeat(200))), "---\n---\n").unwrap();
+    let odd: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff.md");
+    std::fs::write(dir.path().join(odd), "---\n---\n").unwrap();
+    let queue = folder.read().unwrap();
+    assert_eq!(titles(&queue), ["crlf", "good"]);
+    let unread: Vec<(&str, &str)> = queue.unread().iter().map(|it| (it.file.as_str(), it.why.as_str())).collect();
+    for (file, why) in [
+        ("bare.md", "begin the file with a line `---`"),
+        ("bytes.md", "line 2 is not UTF-8"),
+        ("link.md", "not a regular file"),
+        ("open.wip.md", "write a line `---` after"),
+        ("pipe.md", "not a regular file"),
+        ("\u{fffd}.md", "its name is not UTF-8"),
+    ] {
+        assert!(unread.iter().any(|it| it.0 == file && it.1.contains(why)), "{file}: {unread:?}");
+    }
+    assert_eq!(unread.len(), 7);
+    assert_eq!(queue.in_progress(), 1, "by its name");
+}
+
+#[test]
+fn r46_an_edit_of_the_same_size_is_seen() {
+    let (dir, folder) = folder();
+    let path = dir.path().join("a.md");
+    // At once, in the same tick of the clock.
+    std::fs::write(&path, "---\ntitle: one\n---\n").unwrap();
+    assert_eq!(titles(&folder.read().unwrap()), ["one"]);
+    std::fs::write(&path, "---\ntitle: two\n---\n").unwrap();
+    assert_eq!(titles(&folder.read().unwrap()), ["two"]);
+    // Much later, with the modification time put back as `cp -p` does.
+    age(&path);
+    folder.read().unwrap();
+    std::fs::write(&path, "---\ntitle: six\n---\n").unwrap();
+    age(&path);
+    assert_eq!(titles(&folder.read().unwrap()), ["six"]);
+    // Another file under the same name.
+    std::fs::write(dir.path().join("new"), "---\ntitle: ten\n---\n").unwrap();
+    age(&dir.path().join("new"));
+    std::fs::rename(dir.path().join("new"), &path).unwrap();
+    assert_eq!(titles(&folder.read().unwrap()), ["ten"]);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(titles(&folder.read().unwrap()), [""; 0]);
+}
+
+/// A kernel that stamps finely hides the need for this in the test above.
+#[test]
+fn a_stamp_is_believed_once_a_later_write_would_change_it() {
+    const SECOND: i64 = 1_000_000_000;
+    for (modified, changed, now, is_settled) in [
+        (7, 7, 7, false),
+        (7, 7, 100_000_000, false),
+        (7, 7, 100_000_008, true),
+        (7, 100_000_000, 100_000_008, false),
+        (SECOND, SECOND, 2 * SECOND, false),
+        (SECOND, SECOND, 4 * SECOND, true),
+        // The clock was set back, or another machine's is ahead.
+        (9 * SECOND + 1, 7, 2 * SECOND, false),
+    ] {
+        let stamp = Stamp { inode: (1, 1), size: 1, modified_ns: modified, changed_ns: changed };
+        assert_eq!(stamp.is_settled(now), is_settled, "{modified} {changed} {now}");
+    }
+}
+
+/// What is not read again is the very same ticket in memory.
+#[test]
+fn of_five_thousand_files_only_the_changed_one_is_read_again() {
+    let (dir, folder) = folder();
+    for at in 0..5_000 {
+        std::fs::write(dir.path().join(format!("t{at:04}.md")), format!("---\ntitle: t{at:04}\n---\n")).unwrap();
+    }
+    // The last writes are younger than a tick.
+    let settled = || {
+        let newest = folder.stamp("t4999.md").unwrap();
+        while !newest.is_settled(clock::now_ns()) {
+            std::thread::yield_now();
+        }
+    };
+    settled();
+    let first = folder.read().unwrap();
+    assert_eq!(line(&first).len(), 5_000);
+    std::fs::write(dir.path().join("t1234.md"), "---\ntitle: other\n---\n").unwrap();
+    let second = folder.read().unwrap();
+    let changed: Vec<&str> = first
+        .tickets()
+        .iter()
+        .zip(second.tickets())
+        .filter(|(before, after)| !Arc::ptr_eq(before, after))
+        .map(|(_, after)| after.title.as_str())
+        .collect();
+    assert_eq!(changed, ["other"]);
+}
+
+#[test]
+fn a_ticket_of_ten_mebibytes_is_one_and_keeps_its_bytes() {
+    let (dir, folder) = folder();
+    let text = format!("---\ntitle: big\n---\n{}", "0123456789abcde\n".repeat(10 << 16));
+    std::fs::write(dir.path().join("big.md"), &text).unwrap();
+    let queue = folder.read().unwrap();
+    assert_eq!(queue.tickets()[0].text.to_bytes(), text.as_bytes());
+}
+
+#[test]
+fn a_folder_that_is_none_says_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    for (name, says) in [("nowhere", "make it"), ("file", "is not a folder")] {
+        let said = Folder::with(&dir.path().join(name), Suffixes::default(), Links::Kernel).unwrap_err().to_string();
+        assert!(said.contains(says), "{said}");
+    }
+}

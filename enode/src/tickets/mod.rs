@@ -1,0 +1,36 @@
+//! Workers of a ticket queue: a flat folder of Markdown files, shared with people, their editors and other workers.
+//!
+//! The rules are in `shared::ticket`; here are the files and the mediator. `folder` reads, `moves` has the few calls
+//! that change a name, `write` the one that changes a text, `gate` the one critical section of all workers. On these
+//! stand `claim`, `back` (a ticket goes back to the line, as it is or as a question), `finish` and `repair`, which ends
+//! what a killed process had begun. `runs` says what a worker wants of a mediator, `client` asks it over gRPC, `template`
+//! makes the contract; `reap`, `ask` and `worker` put all of it together.
+//!
+//! Lock order: the gate is taken first, and nothing is awaited while it is held. Whatever changes a name holds it. Between
+//! two names of ours a kernel call decides, so that it also holds against programs that know no gate.
+//!
+//! Must not know: pages, commands, how anything is shown.
+
+pub mod ask;
+pub mod back;
+pub mod check;
+pub mod claim;
+pub mod client;
+mod fail;
+#[cfg(test)]
+mod fake_tests;
+pub mod finish;
+pub mod folder;
+mod gate;
+mod moves;
+pub mod reap;
+mod repair;
+pub mod runs;
+pub mod save;
+pub mod template;
+pub mod unassign;
+pub mod view;
+pub mod worker;
+mod write;
+
+pub use folder::Folder;

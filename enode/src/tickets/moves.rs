@@ -1,0 +1,137 @@
+//! The calls that change a name. Who wins is what the kernel says; nothing is looked at first.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use tempfile::TempPath;
+
+use super::{Folder, fail};
+
+/// Whether the file system makes hard links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Links {
+    /// As the kernel says.
+    Kernel,
+    /// Every link is refused, as on many shared file systems.
+    Refused,
+}
+
+impl Links {
+    /// The lowest call.
+    fn link(self, from: &Path, to: &Path) -> io::Result<()> {
+        match self {
+            Self::Kernel => fs::hard_link(from, to),
+            Self::Refused => Err(rustix::io::Errno::OPNOTSUPP.into()),
+        }
+    }
+}
+
+/// Why a name was not changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// Somebody has the new name.
+    Taken,
+    /// The old name is gone, or it is another file by now.
+    Gone,
+}
+
+/// Moves a file to a name that nobody has. Of all who try exactly one wins, and no byte changes.
+///
+/// Hard link, then unlink. Where links are refused: exclusive creation of the new name, the same bytes, then unlink.
+/// A rename would overwrite silently, and looking first would be a race.
+pub(super) fn take(folder: &Folder, from: &str, to: &str, word: &str) -> io::Result<Result<(), Lost>> {
+    match folder.links.link(&folder.at(from), &folder.at(to)) {
+        Ok(()) => {
+            fail::at(word, "linked");
+            // Whoever repairs may have done it already.
+            remove(folder, from)?;
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Err(Lost::Taken)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err(Lost::Gone)),
+        Err(_) => match copy(folder, from, to, word)? {
+            Ok(()) => remove(folder, from)?,
+            Err(lost) => return Ok(Err(lost)),
+        },
+    }
+    fail::at(word, "unlinked");
+    Ok(Ok(()))
+}
+
+fn copy(folder: &Folder, from: &str, to: &str, word: &str) -> io::Result<Result<(), Lost>> {
+    let source = match folder.read_file(from) {
+        Ok(source) => source,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err(Lost::Gone)),
+        Err(error) => return Err(error),
+    };
+    let mut target = match exclusive(&folder.at(to), source.mode) {
+        Ok(target) => target,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Err(Lost::Taken)),
+        Err(error) => return Err(error),
+    };
+    fail::at(word, "created");
+    let half = source.bytes.len() / 2;
+    let written = target.write_all(&source.bytes[..half]).and_then(|()| {
+        fail::at(word, "half_written");
+        target.write_all(&source.bytes[half..])
+    });
+    // The mode that a new file gets is cut by the process's mask.
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(source.mode);
+    if let Err(error) = written.and_then(|()| target.set_permissions(mode)).and_then(|()| target.sync_all()) {
+        remove(folder, to)?;
+        return Err(error);
+    }
+    fail::at(word, "written");
+    // What a person saved meanwhile would be lost with the old name.
+    match folder.stamp(from) {
+        Ok(stamp) if stamp.same_text(&source.stamp) => Ok(Ok(())),
+        _ => {
+            remove(folder, to)?;
+            Ok(Err(Lost::Gone))
+        }
+    }
+}
+
+/// Gives a finished draft a name that nobody has.
+pub(super) fn publish(folder: &Folder, draft: TempPath, to: &str, word: &str) -> io::Result<Result<(), Lost>> {
+    match folder.links.link(&draft, &folder.at(to)) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Err(Lost::Taken)),
+        Err(_) => {
+            // The empty file holds the name; an open one without frontmatter is in no queue.
+            match exclusive(&folder.at(to), 0o600) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Err(Lost::Taken)),
+                Err(error) => return Err(error),
+            }
+            fail::at(word, "created");
+            if let Err(error) = fs::rename(&draft, folder.at(to)) {
+                remove(folder, to)?;
+                return Err(error);
+            }
+        }
+    }
+    fail::at(word, "linked");
+    folder.sync()?;
+    Ok(Ok(()))
+}
+
+fn exclusive(path: &Path, mode: u32) -> io::Result<fs::File> {
+    // Who made it may write it, whatever its mode says of later.
+    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+}
+
+/// Removes a name that may be gone already.
+pub(super) fn remove(folder: &Folder, name: &str) -> io::Result<()> {
+    match fs::remove_file(folder.at(name)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+#[path = "moves_tests.rs"]
+mod tests;

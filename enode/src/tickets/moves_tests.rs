@@ -1,0 +1,95 @@
+use std::process::{Command, Stdio};
+
+use shared::ticket::Suffixes;
+
+use super::*;
+
+fn folder(dir: &Path, links: Links) -> Folder {
+    Folder::with(dir, Suffixes::default(), links).unwrap()
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+const TEXT: &[u8] = b"\xef\xbb\xbf---\r\ntitle: x\r\n---\r\nb\xc3\xb6dy\x00";
+
+#[test]
+fn r01_r02_one_takes_a_name_and_the_others_hear_why_not() {
+    for links in [Links::Kernel, Links::Refused] {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = folder(dir.path(), links);
+        fs::write(dir.path().join("a.md"), TEXT).unwrap();
+        fs::set_permissions(dir.path().join("a.md"), std::os::unix::fs::PermissionsExt::from_mode(0o444)).unwrap();
+        assert_eq!(take(&folder, "a.md", "a.wip.md", "claim").unwrap(), Ok(()));
+        assert_eq!(
+            take(&folder, "a.md", "a.wip.md", "claim").unwrap(),
+            Err(match links {
+                // The link is refused before the kernel looks at either name.
+                Links::Refused => Lost::Gone,
+                Links::Kernel => Lost::Gone,
+            })
+        );
+        fs::write(dir.path().join("a.md"), "another").unwrap();
+        assert_eq!(take(&folder, "a.md", "a.wip.md", "claim").unwrap(), Err(Lost::Taken));
+        assert_eq!(names(dir.path()), ["a.md", "a.wip.md"]);
+        assert_eq!(fs::read(dir.path().join("a.wip.md")).unwrap(), TEXT);
+        let mode =
+            std::os::unix::fs::PermissionsExt::mode(&fs::metadata(dir.path().join("a.wip.md")).unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o444, "{links:?}: also a read-only ticket can be claimed, and stays read-only");
+        assert_eq!(fs::read(dir.path().join("a.md")).unwrap(), b"another");
+    }
+}
+
+#[test]
+fn a_new_name_is_given_once() {
+    for links in [Links::Kernel, Links::Refused] {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = folder(dir.path(), links);
+        let draft = || super::super::write::draft(&folder, b"new", None).unwrap();
+        assert_eq!(publish(&folder, draft(), "a.md", "new").unwrap(), Ok(()));
+        assert_eq!(publish(&folder, draft(), "a.md", "new").unwrap(), Err(Lost::Taken));
+        assert_eq!(names(dir.path()), ["a.md"], "no draft is left");
+    }
+}
+
+/// A process of the race below: takes the name as soon as it may, without any gate.
+#[test]
+#[ignore = "is started by the test of the race"]
+fn racer() {
+    let Some(dir) = std::env::var_os("RACE_IN") else { return };
+    let links = if std::env::var_os("RACE_REFUSES").is_some() { Links::Refused } else { Links::Kernel };
+    let folder = folder(Path::new(&dir), links);
+    while !folder.at("go").exists() {
+        std::thread::yield_now();
+    }
+    let won = take(&folder, "a.md", "a.wip.md", "claim").unwrap().is_ok();
+    std::process::exit(if won { 10 } else { 11 });
+}
+
+/// The kernel decides also among those who know no gate.
+#[test]
+fn r01_r02_of_24_processes_without_a_gate_one_takes_a_name() {
+    for refuses in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.md"), TEXT).unwrap();
+        let start = |_| {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["--exact", "tickets::moves::tests::racer", "--ignored"]).env("RACE_IN", dir.path());
+            if refuses {
+                command.env("RACE_REFUSES", "1");
+            }
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        };
+        let racers: Vec<_> = (0..24).map(start).collect();
+        fs::write(dir.path().join("go"), "").unwrap();
+        let codes: Vec<_> = racers.into_iter().map(|mut it| it.wait().unwrap().code().unwrap()).collect();
+        assert_eq!(codes.iter().filter(|code| **code == 10).count(), 1, "{codes:?}");
+        assert_eq!(codes.iter().filter(|code| **code == 11).count(), 23, "{codes:?}");
+        assert_eq!(names(dir.path()), ["a.wip.md", "go"]);
+        assert_eq!(fs::read(dir.path().join("a.wip.md")).unwrap(), TEXT);
+    }
+}

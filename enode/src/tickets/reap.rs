@@ -1,0 +1,169 @@
+//! Looks after tickets in progress whose worker may be gone. Their Runs decide, never time alone; and a mediator that
+//! does not answer decides nothing.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use shared::{
+    Duration, RunId, Timestamp,
+    ticket::{Lane, Queue, Stem, Ticket},
+};
+
+use super::{
+    Folder,
+    ask::{self, Passed},
+    back::{self, Return, Returned},
+    finish,
+    runs::{RunNow, Runs, Trouble},
+    worker::off,
+};
+
+/// How long a ticket may say nothing of who has it, and how long its Run may not be known: what lies between a claim
+/// and the mediator's answer.
+pub const GRACE: Duration = Duration::from_secs(180);
+
+/// What was done with a ticket, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "deed", rename_all = "snake_case")]
+pub enum Deed {
+    /// Its Run had succeeded.
+    Finished,
+    /// It is in line again.
+    Reclaimed {
+        /// Attempts so far.
+        attempts: u32,
+        /// Why.
+        why: String,
+    },
+    /// It waits for a person.
+    Asked {
+        /// The stem of the answer.
+        awaiting: Stem,
+        /// Why.
+        why: String,
+    },
+    /// Somebody else was faster; nothing was changed.
+    Lost,
+}
+
+/// One ticket and what was done with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reaped {
+    /// Which.
+    pub stem: Stem,
+    /// What and why.
+    #[serde(flatten)]
+    pub deed: Deed,
+}
+
+/// Looks at every ticket in progress once, `now` being when and [`GRACE`] the grace in earnest.
+///
+/// # Errors
+/// [`Trouble`]; what was done before it stays done.
+pub async fn reap(
+    folder: &Arc<Folder>,
+    runs: &impl Runs,
+    now: Timestamp,
+    grace: Duration,
+) -> Result<Vec<Reaped>, Trouble> {
+    let queue = off(folder, |folder| folder.read()).await?;
+    let held: Vec<Arc<Ticket>> = queue.tickets().iter().filter(|it| it.lane == Lane::InProgress).cloned().collect();
+    if held.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Before anything is judged, also what needs no Run to be judged.
+    runs.reach().await?;
+    let mut reaped = Vec::new();
+    for ticket in held {
+        if let Some(deed) = one(folder, runs, &queue, &ticket, now, grace).await? {
+            reaped.push(Reaped { stem: ticket.stem.clone(), deed });
+        }
+    }
+    Ok(reaped)
+}
+
+async fn one(
+    folder: &Arc<Folder>,
+    runs: &impl Runs,
+    queue: &Queue,
+    ticket: &Ticket,
+    now: Timestamp,
+    grace: Duration,
+) -> Result<Option<Deed>, Trouble> {
+    let Some(session) = ticket.session_id.clone() else {
+        // A hand claim says something and is left alone.
+        if ticket.is_owned {
+            return Ok(None);
+        }
+        let file = ticket.file.clone();
+        let Ok(changed) = off(folder, move |folder| folder.changed_at(&file)).await else { return Ok(None) };
+        if now.since(changed) < grace {
+            return Ok(None);
+        }
+        let why = format!("nobody has said for {grace} who works on it");
+        return back(folder, ticket, None, Return::Attempt(why.clone()), why, now).await.map(Some);
+    };
+    let state = match RunId::new(&session) {
+        Ok(run) => runs.get(&run).await?,
+        Err(_) => RunNow::Unknown,
+    };
+    match state {
+        RunNow::Succeeded => finish(folder, ticket, session).await.map(Some),
+        RunNow::Failed(why) => {
+            back(folder, ticket, Some(session), Return::Attempt(why.clone()), why, now).await.map(Some)
+        }
+        RunNow::Unknown => {
+            // Without a time that can be read there is nothing to wait for.
+            if ticket.assigned_at.is_some_and(|at| now.since(at) < grace) {
+                return Ok(None);
+            }
+            let why = format!("the mediator knows no Run {session}");
+            back(folder, ticket, Some(session), Return::Attempt(why.clone()), why, now).await.map(Some)
+        }
+        RunNow::Open { asking } => {
+            let Some(question) = asking.into_iter().next() else { return Ok(None) };
+            // Whoever took it up again may have been killed before it passed the answer on.
+            if let Ok(run) = RunId::new(&session) {
+                match ask::pass_on(runs, queue, ticket, &run).await? {
+                    Passed::Nothing => {}
+                    Passed::On => return Ok(None),
+                    Passed::Refused(how) => {
+                        let why = "its answer cannot be used".to_owned();
+                        return back(folder, ticket, Some(session), how, why, now).await.map(Some);
+                    }
+                }
+            }
+            let text = ask::text_of(runs, &question).await?;
+            let why = format!("step {} of its Run asks", question.origin.step);
+            let how = Return::Ask { text, origin: Some(question.origin) };
+            back(folder, ticket, Some(session), how, why, now).await.map(Some)
+        }
+    }
+}
+
+pub(super) async fn finish(folder: &Arc<Folder>, ticket: &Ticket, session: String) -> Result<Deed, Trouble> {
+    let stem = ticket.stem.clone();
+    let finished = off(folder, move |folder| finish::finish(folder, &stem, Some(&session))).await?;
+    Ok(if finished { Deed::Finished } else { Deed::Lost })
+}
+
+pub(super) async fn back(
+    folder: &Arc<Folder>,
+    ticket: &Ticket,
+    session: Option<String>,
+    how: Return,
+    why: String,
+    now: Timestamp,
+) -> Result<Deed, Trouble> {
+    let stem = ticket.stem.clone();
+    let returned = off(folder, move |folder| back::give_back(folder, &stem, session.as_deref(), &how, now)).await?;
+    Ok(match returned {
+        Returned::Open { attempts } => Deed::Reclaimed { attempts, why },
+        Returned::Asked { awaiting } => Deed::Asked { awaiting, why },
+        Returned::Lost => Deed::Lost,
+    })
+}
+
+#[cfg(test)]
+#[path = "reap_tests.rs"]
+mod tests;

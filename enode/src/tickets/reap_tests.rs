@@ -1,0 +1,141 @@
+use shared::ticket::question::Origin;
+
+use super::{
+    super::{
+        fake_tests::{Fake, Table},
+        runs::Question,
+    },
+    *,
+};
+
+fn held(keys: &str) -> String {
+    format!("---\ntitle: t\n{keys}---\nbody\n")
+}
+
+fn reap_now(fake: &Fake, table: &Table, now: Timestamp) -> Result<Vec<Reaped>, Trouble> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(reap(&fake.folder, table, now, GRACE))
+}
+
+/// What becomes of one ticket in progress, `after` seconds from now.
+fn check(keys: &str, table: &Table, after: u64, expected: &str) {
+    let fake = Fake::new(&[("a.wip.md", &held(keys))]);
+    let before = fake.files();
+    let reaped = reap_now(&fake, table, crate::clock::now() + Duration::from_secs(after)).unwrap();
+    assert_eq!(fake.names(), [expected], "{keys}: {reaped:?}");
+    if expected == "a.wip.md" {
+        assert_eq!((reaped.len(), fake.files()), (0, before), "{keys}");
+    }
+}
+
+fn open() -> RunNow {
+    RunNow::Open { asking: Vec::new() }
+}
+
+#[test]
+fn its_run_decides() {
+    let table =
+        Table::of(&[("ok", RunNow::Succeeded), ("bad", RunNow::Failed("it broke".to_owned())), ("open", open())]);
+    let keys = |run: &str| format!("session_id: {run}\nassigned_at: 2020-01-01T00:00:00Z\nowner: me\n");
+    check(&keys("ok"), &table, 0, "a.done.md");
+    check(&keys("bad"), &table, 0, "a.md");
+    check(&keys("unknown"), &table, 0, "a.md");
+    // Never by time alone.
+    check(&keys("open"), &table, 1_000_000, "a.wip.md");
+    // A session of the earlier tool is no Run.
+    check(&keys("'not an id'"), &table, 0, "a.md");
+}
+
+#[test]
+fn a_run_that_is_not_known_yet_has_three_minutes() {
+    let table = Table::default();
+    let keys = format!("session_id: r1\nassigned_at: {}\n", crate::clock::now());
+    check(&keys, &table, 170, "a.wip.md");
+    check(&keys, &table, 190, "a.md");
+    check("session_id: r1\nassigned_at: yesterday\n", &table, 0, "a.md");
+}
+
+#[test]
+fn r24_r25_what_says_no_owner_has_three_minutes_and_a_hand_claim_for_ever() {
+    let table = Table::default();
+    check("", &table, 170, "a.wip.md");
+    check("session_id:\nowner: ''\n", &table, 190, "a.md");
+    check("owner: ann\n", &table, 1_000_000, "a.wip.md");
+    check("pid: 7\n", &table, 1_000_000, "a.wip.md");
+    check("claimed_at: 2020-01-01T00:00:00Z\n", &table, 1_000_000, "a.wip.md");
+}
+
+#[test]
+fn a_claim_counts_from_the_claim_and_not_from_the_text() {
+    let fake = Fake::new(&[("a.md", &held(""))]);
+    let file = std::fs::File::options().write(true).open(fake.folder.at("a.md")).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000)).unwrap();
+    super::super::claim::next(&fake.folder, |_| true).unwrap().unwrap();
+    assert_eq!(reap_now(&fake, &Table::default(), crate::clock::now()).unwrap(), []);
+    assert_eq!(fake.names(), ["a.wip.md"]);
+}
+
+#[test]
+fn an_unreachable_mediator_reclaims_nothing() {
+    let table = Table { silent: true, ..Table::default() };
+    for keys in ["", "session_id: r1\nassigned_at: 2020-01-01T00:00:00Z\n"] {
+        let fake = Fake::new(&[("a.wip.md", &held(keys))]);
+        let before = fake.files();
+        let trouble = reap_now(&fake, &table, crate::clock::now() + Duration::from_secs(1_000)).unwrap_err();
+        assert!(matches!(trouble, Trouble::Silent { .. }));
+        assert_eq!(fake.files(), before);
+    }
+}
+
+#[test]
+fn only_what_is_in_progress_is_looked_at() {
+    let keys = "session_id: r1\n";
+    let fake = Fake::new(&[("a.md", &held(keys)), ("b.done.md", &held(keys)), ("c.wip.md", "no frontmatter")]);
+    let (before, table) = (fake.files(), Table::default());
+    assert_eq!(reap_now(&fake, &table, crate::clock::now() + Duration::from_secs(1_000)).unwrap(), []);
+    assert_eq!(fake.files(), before);
+    assert!(table.heard.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_run_that_asks_while_its_worker_is_gone_is_heard() {
+    let origin = Origin { run: "r1".to_owned(), step: "ok".to_owned(), attempt: 2 };
+    let asking = vec![Question { origin: origin.clone(), text: "Ship it?".to_owned() }];
+    let mut table = Table::of(&[("r1", RunNow::Open { asking })]);
+    table.form = Some(r#"{"properties": {"go": {"enum": ["yes", "no"]}}, "required": ["go"]}"#.to_owned());
+    let fake = Fake::new(&[("a.wip.md", &held("session_id: r1\n"))]);
+    let reaped = reap_now(&fake, &table, crate::clock::now()).unwrap();
+    assert!(matches!(&reaped[0].deed, Deed::Asked { awaiting, .. } if awaiting.as_str() == "a-answer-1"));
+    let text = fake.text("a.md");
+    assert_eq!(Origin::of_last(&text), Some(origin));
+    assert!(text.contains("Ship it?\n\nAnswer with one line for each:\n\n- `go: …` (yes or no)\n"), "{text}");
+    assert!(!text.contains("session_id"), "{text}");
+}
+
+#[test]
+fn r22_of_two_reapers_the_second_changes_nothing() {
+    let table = Table::of(&[("r1", RunNow::Failed("x".to_owned()))]);
+    let fake = Fake::new(&[("a.wip.md", &held("session_id: r1\n"))]);
+    let reapers: Vec<_> = std::thread::scope(|scope| {
+        let one = || scope.spawn(|| reap_now(&fake, &table, crate::clock::now()).unwrap());
+        [one(), one()].map(|it| it.join().unwrap()).into_iter().flatten().collect()
+    });
+    let reclaimed = reapers.iter().filter(|it| matches!(it.deed, Deed::Reclaimed { .. })).count();
+    assert_eq!((reclaimed, fake.names()), (1, vec!["a.md".to_owned()]));
+    assert!(fake.text("a.md").contains("attempts: 1\n"));
+}
+
+/// Killed between taking a ticket up again and passing its answer on: the person has answered, and is not asked twice.
+#[test]
+fn an_answer_that_is_there_is_passed_on_and_nobody_is_asked_twice() {
+    let origin = Origin { run: "r1".to_owned(), step: "ok".to_owned(), attempt: 1 };
+    let table = Table::of(&[("r1", RunNow::Open { asking: vec![Question { origin, text: "?".to_owned() }] })]);
+    let asked = format!(
+        "{}\n## 질문 1\n\n<!-- asked by run r1 step ok attempt 1 -->\n\n?\n",
+        held("deps: [q]\nawaiting: q\nsession_id: r1\nassigned_at: 2020-01-01T00:00:00Z\n")
+    );
+    let fake = Fake::new(&[("a.wip.md", &asked), ("q.done.md", "---\nkind: answer\n---\nyes\n")]);
+    assert_eq!(reap_now(&fake, &table, crate::clock::now()).unwrap(), []);
+    assert_eq!(fake.text("a.wip.md"), asked);
+    assert_eq!(table.heard.lock().unwrap().last().unwrap(), "answer r1 ok \"yes\"");
+}

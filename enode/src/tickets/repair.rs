@@ -1,0 +1,129 @@
+//! Ends what a killed process had begun. Called with the gate held, so that nobody of ours is in the middle of it.
+//!
+//! | names of one stem | what it was | what is done |
+//! |---|---|---|
+//! | open and in progress, one inode | a claim after its link | the claim stands: the open name goes |
+//! | in progress holds only the beginning of open, or nothing | a claim by copy before its end | it never happened |
+//! | open is empty, in progress is not | a return without links before its end | it never happened |
+//! | open has no owner, and begins with the body of in progress | a return after its link | it stands |
+//! | in progress and done, one inode or the same text | the end of a ticket after its link | it stands |
+//! | done holds only the beginning of in progress, or nothing | an end by copy before its end | it is ended |
+//!
+//! Whatever else has two names is a person's doing and is left alone; `enode tickets check` reports it.
+
+use std::{collections::BTreeMap, fs, io, time::Duration};
+
+use shared::ticket::{Document, Lane, Queue, Stem, key};
+
+use super::{Folder, folder::Read, moves::remove, write::DRAFT};
+use crate::clock;
+
+/// Drafts are used within moments.
+const FORGOTTEN: Duration = Duration::from_secs(600);
+
+/// Repairs, and reads what is there then.
+pub(super) fn repair(folder: &Folder) -> io::Result<Queue> {
+    let queue = folder.read()?;
+    let doubled = doubled(&queue);
+    sweep_drafts(folder)?;
+    if doubled.is_empty() {
+        return Ok(queue);
+    }
+    let mut changed = false;
+    for files in doubled.values() {
+        changed |= repair_stem(folder, files)?;
+    }
+    if changed { folder.read() } else { Ok(queue) }
+}
+
+/// The files of each stem that has several, by lane.
+fn doubled(queue: &Queue) -> BTreeMap<Stem, BTreeMap<Lane, String>> {
+    let mut names: BTreeMap<Stem, BTreeMap<Lane, String>> = BTreeMap::new();
+    let tickets = queue.tickets().iter().chain(queue.twins()).map(|it| (&it.stem, it.lane, &it.file));
+    let unread = queue.unread().iter().filter_map(|it| Some((&it.name.as_ref()?.0, it.name.as_ref()?.1, &it.file)));
+    for (stem, lane, file) in tickets.chain(unread) {
+        names.entry(stem.clone()).or_default().insert(lane, file.clone());
+    }
+    names.retain(|_, files| files.len() > 1);
+    names
+}
+
+fn repair_stem(folder: &Folder, files: &BTreeMap<Lane, String>) -> io::Result<bool> {
+    let read = |lane: Lane| match files.get(&lane).map(|name| (name, folder.read_file(name))) {
+        Some((name, Ok(read))) => Ok(Some((name.as_str(), read))),
+        Some((_, Err(error))) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // A folder or a link has this name: nothing of ours.
+        Some((_, Err(error))) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
+        Some((_, Err(error))) => Err(error),
+        None => Ok(None),
+    };
+    let Some((wip_name, wip)) = read(Lane::InProgress)? else { return Ok(false) };
+    if let Some((done_name, done)) = read(Lane::Done)? {
+        let is_same = done.stamp.inode == wip.stamp.inode || done.bytes == wip.bytes;
+        return if is_same {
+            remove(folder, wip_name).map(|()| true)
+        } else if is_beginning(&done, &wip) {
+            fs::rename(folder.at(wip_name), folder.at(done_name)).map(|()| true)
+        } else {
+            Ok(false)
+        };
+    }
+    let Some((open_name, open)) = read(Lane::Waiting)? else { return Ok(false) };
+    let gone = if open.stamp.inode == wip.stamp.inode {
+        open_name
+    } else if is_beginning(&wip, &open) && !is_owned(&wip) {
+        wip_name
+    } else if open.bytes.is_empty() {
+        open_name
+    } else if has_come_back(&open, &wip) {
+        wip_name
+    } else {
+        return Ok(false);
+    };
+    remove(folder, gone).map(|()| true)
+}
+
+/// Only a part of the other.
+fn is_beginning(part: &Read, whole: &Read) -> bool {
+    part.bytes.len() < whole.bytes.len() && whole.bytes.starts_with(&part.bytes)
+}
+
+fn is_owned(read: &Read) -> bool {
+    Document::parse(read.bytes.clone()).is_ok_and(|text| key::OWNERS.iter().any(|key| text.said(key).is_some()))
+}
+
+/// The open file is what was made of the one in progress: nobody owns it, and its body goes on where that one ended.
+fn has_come_back(open: &Read, wip: &Read) -> bool {
+    let parse = |read: &Read| Document::parse(read.bytes.clone());
+    match (parse(open), parse(wip)) {
+        (Ok(_), Ok(_)) if is_owned(open) => false,
+        (Ok(open), Ok(wip)) => {
+            let titles =
+                |it: &Document| (it.get(key::TITLE).map(str::to_owned), it.get(key::TICKET).map(str::to_owned));
+            titles(&open) == titles(&wip) && open.body().starts_with(wip.body().trim_end())
+        }
+        _ => false,
+    }
+}
+
+/// Drafts of processes that were killed.
+fn sweep_drafts(folder: &Folder) -> io::Result<()> {
+    let now = clock::now_ns();
+    for entry in fs::read_dir(folder.path())? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if !(name.starts_with(DRAFT) && name.ends_with(".tmp")) {
+            continue;
+        }
+        let Ok(stamp) = folder.stamp(&name) else { continue };
+        if i128::from(stamp.modified_ns) + i128::try_from(FORGOTTEN.as_nanos()).unwrap_or(0) < i128::from(now) {
+            remove(folder, &name)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "repair_tests.rs"]
+mod tests;

@@ -1,0 +1,91 @@
+use shared::ticket::Suffixes;
+
+use super::{super::moves::Links, *};
+
+const OPEN: &str = "---\ntitle: t\n---\nbody\n";
+const HELD: &str = "---\ntitle: t\nsession_id: r1\nowner: me\n---\nbody\n";
+
+/// Files before and after; `=NAME` is another name of that file.
+fn check(before: &[(&str, &str)], after: &[(&str, &str)]) {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::with(dir.path(), Suffixes::default(), Links::Kernel).unwrap();
+    for (name, text) in before {
+        match text.strip_prefix('=') {
+            Some(other) => fs::hard_link(folder.at(other), folder.at(name)).unwrap(),
+            None => fs::write(folder.at(name), text).unwrap(),
+        }
+    }
+    repair(&folder).unwrap();
+    let mut found: Vec<(String, String)> = fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .map(|name| (name.clone(), fs::read_to_string(folder.at(&name)).unwrap()))
+        .collect();
+    found.sort();
+    let after: Vec<(String, String)> = after.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+    assert_eq!(found, after, "{before:?}");
+    // And again it changes nothing.
+    repair(&folder).unwrap();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), after.len());
+}
+
+#[test]
+fn a_claim_stands_once_it_is_linked_and_never_happened_before_it_was_copied() {
+    check(&[("a.md", OPEN), ("a.wip.md", "=a.md")], &[("a.wip.md", OPEN)]);
+    check(&[("a.md", OPEN), ("a.wip.md", "")], &[("a.md", OPEN)]);
+    check(&[("a.md", OPEN), ("a.wip.md", "---\ntit")], &[("a.md", OPEN)]);
+    check(&[("a.md", OPEN), ("a.wip.md", OPEN)], &[("a.md", OPEN)]);
+}
+
+#[test]
+fn a_return_stands_once_the_open_name_is_there() {
+    check(&[("a.md", OPEN), ("a.wip.md", HELD)], &[("a.md", OPEN)]);
+    let asked = "---\ntitle: t\ndeps: [q]\nawaiting: q\n---\nbody\n\n## 질문 1\n\n?\n";
+    check(&[("a.md", asked), ("a.wip.md", HELD)], &[("a.md", asked)]);
+    check(&[("a.md", ""), ("a.wip.md", HELD)], &[("a.wip.md", HELD)]);
+}
+
+#[test]
+fn an_end_is_ended() {
+    check(&[("a.done.md", HELD), ("a.wip.md", "=a.done.md")], &[("a.done.md", HELD)]);
+    check(&[("a.done.md", HELD), ("a.wip.md", HELD)], &[("a.done.md", HELD)]);
+    for part in ["", "---\ntitle"] {
+        check(&[("a.done.md", part), ("a.wip.md", HELD)], &[("a.done.md", HELD)]);
+    }
+}
+
+#[test]
+fn what_a_person_has_made_is_left_alone() {
+    let other = "---\ntitle: another\n---\n";
+    for pair in [
+        // A fragment beside a ticket in progress, an accident, an old open name of what is done.
+        [("a.md", other), ("a.wip.md", HELD)],
+        [("a.md", HELD), ("a.wip.md", "---\ntitle: t\nsession_id: r1\n---\nbo")],
+        [("a.done.md", OPEN), ("a.md", OPEN)],
+        [("a.done.md", other), ("a.wip.md", HELD)],
+        [("a.md", OPEN), ("b.wip.md", HELD)],
+    ] {
+        check(&pair, &pair);
+    }
+    // One that goes on where a ticket in progress ends, keys of its worker included.
+    let longer = format!("{HELD}more\n");
+    check(&[("a.md", &longer), ("a.wip.md", HELD)], &[("a.md", &longer), ("a.wip.md", HELD)]);
+}
+
+#[test]
+fn forgotten_drafts_are_swept_and_fresh_ones_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::with(dir.path(), Suffixes::default(), Links::Kernel).unwrap();
+    for name in [".enode-old.tmp", ".enode-new.tmp", ".other.tmp"] {
+        fs::write(folder.at(name), "").unwrap();
+        if name != ".enode-new.tmp" {
+            let file = fs::File::options().write(true).open(folder.at(name)).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000)).unwrap();
+        }
+    }
+    repair(&folder).unwrap();
+    assert_eq!(
+        [".enode-old.tmp", ".enode-new.tmp", ".other.tmp"].map(|name| folder.at(name).exists()),
+        [false, true, true]
+    );
+}

@@ -1,0 +1,88 @@
+//! What a worker wants of a mediator, free of the wire, so that tests can be one.
+
+use shared::{RunId, ticket::question::Origin};
+
+/// A Run as far as its ticket cares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunNow {
+    /// The mediator has no such Run.
+    Unknown,
+    /// It has not ended.
+    Open {
+        /// Its steps that wait for a person, in the contract's order.
+        asking: Vec<Question>,
+    },
+    /// It ended well.
+    Succeeded,
+    /// It did not, for this reason.
+    Failed(String),
+}
+
+/// A step that asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// Which one.
+    pub origin: Origin,
+    /// What.
+    pub text: String,
+}
+
+/// Why a call brought nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// Nobody answered. The message may have been taken all the same, unless it was never sent.
+    #[error("{why}")]
+    Silent {
+        /// In words.
+        why: String,
+        /// No connection was made.
+        unsent: bool,
+    },
+    /// Not with these credentials.
+    #[error("{0}: give the token of a submitter with --token-file FILE or MEDIATOR_TOKEN")]
+    Denied(String),
+    /// The mediator has decided: the same message gets the same answer.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A mediator.
+pub trait Runs: Send + Sync {
+    /// Whether it answers at all.
+    fn reach(&self) -> impl Future<Output = Result<(), Trouble>> + Send;
+    /// How a Run is.
+    fn get(&self, run: &RunId) -> impl Future<Output = Result<RunNow, Trouble>> + Send;
+    /// How it is once that is no longer `seen`, or after a while.
+    fn changed(&self, run: &RunId, seen: &RunNow) -> impl Future<Output = Result<RunNow, Trouble>> + Send;
+    /// The Runs of one work that have not ended, the newest first.
+    fn open_of(&self, work: &str) -> impl Future<Output = Result<Vec<RunId>, Trouble>> + Send;
+    /// Hands in a contract. The same id again is the same Run.
+    fn submit(&self, run: &RunId, contract: &[u8]) -> impl Future<Output = Result<(), Trouble>> + Send;
+    /// The JSON Schema that the answer to an open question must fit; `None`: any JSON.
+    fn form(&self, origin: &Origin) -> impl Future<Output = Result<Option<String>, Trouble>> + Send;
+    /// Answers a question.
+    fn answer(&self, origin: &Origin, json: &str) -> impl Future<Output = Result<(), Trouble>> + Send;
+    /// Ends a Run.
+    fn cancel(&self, run: &RunId) -> impl Future<Output = Result<(), Trouble>> + Send;
+}
+
+/// What a ticket's Runs are filed under.
+#[must_use]
+pub fn work_of(stem: &shared::ticket::Stem) -> String {
+    format!("ticket:{stem}")
+}
+
+/// A fresh id for a Run of the queue with this tag. Only such Runs are taken up again: another queue may have a ticket
+/// with the same stem.
+///
+/// # Errors
+/// Never, as long as a tag is made of hex digits.
+pub fn fresh_run(tag: &str) -> Result<RunId, shared::BadId> {
+    RunId::new(&format!("t{tag}-{}", crate::clock::random_hex(32)))
+}
+
+/// Whether a Run was made for the queue with this tag.
+#[must_use]
+pub fn is_of(tag: &str, run: &RunId) -> bool {
+    run.as_str().strip_prefix('t').and_then(|rest| rest.strip_prefix(tag)).is_some_and(|rest| rest.starts_with('-'))
+}

@@ -1,0 +1,375 @@
+//! One worker: takes the next ticket, has a Run made for it, follows that, and begins again.
+//!
+//! Every step can be the last one. What is left then is mended by the next worker: names by `repair`, Runs by `reap`.
+//! A Run is never submitted beside another one of the same ticket: `session_id` is in the file before it exists, the same
+//! id is sent again for as long as the mediator may have it, and whoever claims a ticket looks for a Run that is
+//! still open before it draws a new id.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use shared::{
+    Duration, RunId,
+    ticket::{Lane, Queue, Stem, Ticket, question::Origin},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Folder,
+    ask::{self, Passed},
+    back::Return,
+    claim::{self, ClaimError, Claimed},
+    fail,
+    reap::{self, Deed},
+    runs::{self, RunNow, Runs, Trouble},
+    template::Templates,
+};
+use crate::clock::{self, BootTime};
+
+/// How often a worker that follows a Run looks after the queue.
+const ROUND: Duration = Duration::from_secs(5);
+/// After silence, doubled up to the last.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+
+/// How a worker works.
+pub struct Worker<R> {
+    /// The queue.
+    pub folder: Arc<Folder>,
+    /// The mediator.
+    pub runs: R,
+    /// How contracts are made.
+    pub templates: Templates,
+    /// Who it is, for people.
+    pub owner: String,
+    /// How long it waits for a ticket to come.
+    pub pace: Duration,
+    /// When it last looked after the tickets of others.
+    pub looked: Mutex<Option<BootTime>>,
+}
+
+/// What a worker ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It was told to.
+    Stopped,
+    /// With `once`: there is nothing to take any more.
+    Empty,
+}
+
+/// File work on a thread that may wait for the gate.
+pub(super) async fn off<T: Send + 'static>(
+    folder: &Arc<Folder>,
+    work: impl FnOnce(&Folder) -> io::Result<T> + Send + 'static,
+) -> Result<T, Trouble> {
+    let folder = folder.clone();
+    let done = tokio::task::spawn_blocking(move || work(&folder)).await;
+    let done = done.unwrap_or_else(|died| Err(io::Error::other(died.to_string())));
+    done.map_err(|error| Trouble::Refused(format!("the queue cannot be worked on: {error}")))
+}
+
+impl<R: Runs> Worker<R> {
+    /// Works until it is told to stop; with `once`, until nothing is left that can be taken.
+    ///
+    /// # Errors
+    /// [`Trouble`] that no waiting mends: credentials, and a folder that cannot be written.
+    pub async fn run(&self, once: bool, stop: &CancellationToken) -> Result<Ended, Trouble> {
+        let mut pause = PAUSES.0;
+        loop {
+            let worked = tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(Ended::Stopped),
+                worked = self.turn() => worked,
+            };
+            let wait = match worked {
+                Ok(true) => {
+                    pause = PAUSES.0;
+                    continue;
+                }
+                Ok(false) if once => return Ok(Ended::Empty),
+                Ok(false) => self.pace,
+                Err(Trouble::Silent { why, .. }) => {
+                    tracing::warn!("{why}; nothing is taken and nothing is given back until it does");
+                    let now = pause;
+                    pause = (pause * 2).min(PAUSES.1);
+                    now
+                }
+                Err(trouble @ (Trouble::Denied(_) | Trouble::Refused(_))) => return Err(trouble),
+            };
+            tokio::select! {
+                () = stop.cancelled() => return Ok(Ended::Stopped),
+                () = tokio::time::sleep(wait.std()) => {}
+            }
+        }
+    }
+
+    /// Looks after the queue, then works on one ticket. `false`: there was none.
+    async fn turn(&self) -> Result<bool, Trouble> {
+        // Between two of many tickets that is not done each time: it costs a question for each one in progress.
+        let looked = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = looked.is_none_or(|at| at.until(clock::boot_time()) >= ROUND);
+        if is_due {
+            self.look_after().await?;
+        }
+        self.runs.reach().await?;
+        let mut claimed = self.claim().await?;
+        if claimed.is_none() && !is_due {
+            self.look_after().await?;
+            claimed = self.claim().await?;
+        }
+        let Some(claimed) = claimed else { return Ok(false) };
+        tracing::info!(ticket = %claimed.ticket.stem, title = claimed.ticket.title, "claimed");
+        self.work(&claimed).await?;
+        Ok(true)
+    }
+
+    async fn claim(&self) -> Result<Option<Claimed>, Trouble> {
+        let templates = self.templates.clone();
+        off(&self.folder, move |folder| claim::next(folder, |ticket| templates.knows(ticket))).await
+    }
+
+    /// What other workers have left, and questions that have their answer elsewhere.
+    async fn look_after(&self) -> Result<(), Trouble> {
+        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock::boot_time());
+        for it in reap::reap(&self.folder, &self.runs, clock::now(), fail::grace()).await? {
+            tracing::info!(ticket = %it.stem, "{}", said(&it.deed));
+        }
+        for file in ask::settle(&self.folder, &self.runs).await? {
+            tracing::info!(file, "its question needs no answer any more");
+        }
+        Ok(())
+    }
+
+    async fn work(&self, claimed: &Claimed) -> Result<(), Trouble> {
+        let ticket = &claimed.ticket;
+        let found = match self.find(claimed).await {
+            Ok(found) => found,
+            Err(trouble) => {
+                self.back(ticket, None, Return::Plain, "the mediator does not answer".to_owned()).await?;
+                return Err(trouble);
+            }
+        };
+        match found {
+            Found::Over => {
+                let stem = ticket.stem.clone();
+                off(&self.folder, move |folder| super::finish::finish(folder, &stem, None)).await?;
+                tracing::info!(ticket = %ticket.stem, "done: the Run that had asked has succeeded");
+                Ok(())
+            }
+            Found::Open(run) => {
+                if !self.assign(ticket, &run).await? {
+                    return Ok(());
+                }
+                let queue = off(&self.folder, |folder| folder.read()).await?;
+                self.resume(&queue, ticket, &run).await
+            }
+            Found::Nothing => self.begin(claimed).await,
+        }
+    }
+
+    /// Looks for a Run of this ticket that has not ended.
+    async fn find(&self, claimed: &Claimed) -> Result<Found, Trouble> {
+        let open = self.runs.open_of(&runs::work_of(&claimed.ticket.stem)).await?;
+        if let Some(run) = open.into_iter().find(|run| runs::is_of(&claimed.tag, run)) {
+            return Ok(Found::Open(run));
+        }
+        // The one that asked may have ended while nobody looked.
+        let asked = Origin::of_last(claimed.ticket.text.body()).and_then(|origin| RunId::new(&origin.run).ok());
+        if let Some(run) = asked.filter(|run| runs::is_of(&claimed.tag, run))
+            && self.runs.get(&run).await? == RunNow::Succeeded
+        {
+            return Ok(Found::Over);
+        }
+        Ok(Found::Nothing)
+    }
+
+    /// Writes the Run into the ticket. `false`: somebody has taken it away.
+    async fn assign(&self, ticket: &Arc<Ticket>, run: &RunId) -> Result<bool, Trouble> {
+        let (held, run, owner) = (ticket.clone(), run.clone(), self.owner.clone());
+        // The end of a Run's id is random, its beginning the queue's tag.
+        let end = run.as_str().get(run.as_str().len().saturating_sub(8)..).unwrap_or_default();
+        let owner = format!("{owner}-{end}");
+        let assigned =
+            off(&self.folder, move |folder| match claim::assign(folder, &held, &run, &owner, clock::now()) {
+                Ok(()) => Ok(true),
+                Err(ClaimError::Io(error)) => Err(error),
+                Err(other) => {
+                    tracing::warn!(ticket = %held.stem, "{other}");
+                    Ok(false)
+                }
+            });
+        let assigned = assigned.await?;
+        fail::at("work", "assigned");
+        Ok(assigned)
+    }
+
+    /// Answers what a Run that is still open has asked, and follows it.
+    async fn resume(&self, queue: &Queue, ticket: &Arc<Ticket>, run: &RunId) -> Result<(), Trouble> {
+        tracing::info!(ticket = %ticket.stem, %run, "goes on with the Run that is open");
+        loop {
+            match ask::pass_on(&self.runs, queue, ticket, run).await {
+                Ok(Passed::Nothing | Passed::On) => break,
+                Ok(Passed::Refused(how)) => {
+                    return self.back(ticket, Some(run), how, "its answer cannot be used".to_owned()).await;
+                }
+                Err(trouble) => self.pause(&trouble, ticket, run).await?,
+            }
+        }
+        fail::at("work", "answered");
+        self.follow(ticket, run).await
+    }
+
+    /// A new Run.
+    async fn begin(&self, claimed: &Claimed) -> Result<(), Trouble> {
+        let ticket = &claimed.ticket;
+        let run = runs::fresh_run(&claimed.tag).map_err(|error| Trouble::Refused(error.to_string()))?;
+        let queue = off(&self.folder, |folder| folder.read()).await?;
+        let contract = match self.templates.make(&queue, ticket, &run) {
+            Ok(contract) => contract,
+            Err(why) => {
+                // Another attempt would find the same.
+                let text = format!("No Run can be made of it: {why}\n\nHow should it go on?");
+                return self.back(ticket, None, Return::Ask { text, origin: None }, why.to_string()).await;
+            }
+        };
+        if !self.assign(ticket, &run).await? || !self.is_ours(&ticket.stem, &run).await? {
+            return Ok(());
+        }
+        let mut may_be_known = false;
+        loop {
+            match self.runs.submit(&run, &contract).await {
+                Ok(()) => break,
+                Err(Trouble::Silent { why, unsent: true }) if !may_be_known => {
+                    let said = why.clone();
+                    self.back(ticket, Some(&run), Return::Plain, said).await?;
+                    return Err(Trouble::Silent { why, unsent: true });
+                }
+                Err(Trouble::Refused(why)) => {
+                    return self.back(ticket, Some(&run), Return::Attempt(why.clone()), why).await;
+                }
+                Err(trouble @ Trouble::Denied(_)) => {
+                    self.back(ticket, Some(&run), Return::Plain, trouble.to_string()).await?;
+                    return Err(trouble);
+                }
+                Err(trouble @ Trouble::Silent { .. }) => {
+                    may_be_known = true;
+                    self.pause(&trouble, ticket, &run).await?;
+                    if !self.is_ours(&ticket.stem, &run).await? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        fail::at("work", "submitted");
+        tracing::info!(ticket = %ticket.stem, %run, "submitted");
+        // A worker that slept for minutes between claim and submission was taken for dead: its Run is one too many.
+        if !self.is_ours(&ticket.stem, &run).await? {
+            tracing::warn!(ticket = %ticket.stem, %run, "somebody has taken it away meanwhile: the Run is cancelled");
+            return self.runs.cancel(&run).await;
+        }
+        self.follow(ticket, &run).await
+    }
+
+    /// Until the Run has ended, asks, or the ticket is no longer ours.
+    async fn follow(&self, ticket: &Arc<Ticket>, run: &RunId) -> Result<(), Trouble> {
+        let mut round = tokio::time::interval(ROUND.std());
+        let mut seen = RunNow::Open { asking: Vec::new() };
+        loop {
+            let now = tokio::select! {
+                now = self.runs.changed(run, &seen) => now,
+                _ = round.tick() => {
+                    if !self.is_ours(&ticket.stem, run).await? {
+                        return Ok(());
+                    }
+                    // Others' tickets must not wait for the end of this Run.
+                    if let Err(trouble @ Trouble::Refused(_)) = self.look_after().await {
+                        return Err(trouble);
+                    }
+                    continue;
+                }
+            };
+            match now {
+                Ok(RunNow::Succeeded) => {
+                    let deed = reap::finish(&self.folder, ticket, run.to_string()).await?;
+                    tracing::info!(ticket = %ticket.stem, %run, "{}", said(&deed));
+                    return Ok(());
+                }
+                Ok(RunNow::Failed(why)) => {
+                    return self.back(ticket, Some(run), Return::Attempt(why.clone()), why).await;
+                }
+                Ok(RunNow::Unknown) => {
+                    let why = format!("the mediator knows no Run {run} any more");
+                    return self.back(ticket, Some(run), Return::Attempt(why.clone()), why).await;
+                }
+                Ok(now @ RunNow::Open { .. }) => {
+                    let RunNow::Open { asking } = &now else { continue };
+                    if let Some(question) = asking.first() {
+                        let text = match ask::text_of(&self.runs, question).await {
+                            Ok(text) => text,
+                            Err(trouble) => {
+                                self.pause(&trouble, ticket, run).await?;
+                                continue;
+                            }
+                        };
+                        let why = format!("step {} of its Run asks", question.origin.step);
+                        let how = Return::Ask { text, origin: Some(question.origin.clone()) };
+                        return self.back(ticket, Some(run), how, why).await;
+                    }
+                    seen = now;
+                }
+                Err(trouble) => self.pause(&trouble, ticket, run).await?,
+            }
+        }
+    }
+
+    /// Waits after silence; anything else is no reason to wait.
+    async fn pause(&self, trouble: &Trouble, ticket: &Ticket, run: &RunId) -> Result<(), Trouble> {
+        match trouble {
+            Trouble::Silent { why, .. } => {
+                tracing::warn!(ticket = %ticket.stem, %run, "{why}; it stays claimed, and the same is asked again");
+                tokio::time::sleep(PAUSES.0.std().mul_f64(1.0 + clock::random_fraction())).await;
+                Ok(())
+            }
+            Trouble::Denied(_) | Trouble::Refused(_) => Err(trouble.clone()),
+        }
+    }
+
+    async fn is_ours(&self, stem: &Stem, run: &RunId) -> Result<bool, Trouble> {
+        let queue = off(&self.folder, |folder| folder.read()).await?;
+        let ours = queue
+            .find(stem)
+            .is_some_and(|it| it.lane == Lane::InProgress && it.session_id.as_deref() == Some(run.as_str()));
+        if !ours {
+            let now = queue.lane(stem).map_or("gone", Lane::as_str);
+            tracing::info!(ticket = %stem, %run, now, "it is no longer ours");
+        }
+        Ok(ours)
+    }
+
+    async fn back(&self, ticket: &Ticket, run: Option<&RunId>, how: Return, why: String) -> Result<(), Trouble> {
+        let deed = reap::back(&self.folder, ticket, run.map(ToString::to_string), how, why, clock::now()).await?;
+        tracing::info!(ticket = %ticket.stem, "{}", said(&deed));
+        Ok(())
+    }
+}
+
+/// What a claimed ticket had before.
+enum Found {
+    /// A Run that has not ended.
+    Open(RunId),
+    /// One that has succeeded.
+    Over,
+    /// None.
+    Nothing,
+}
+
+fn said(deed: &Deed) -> String {
+    match deed {
+        Deed::Finished => "done".to_owned(),
+        Deed::Reclaimed { attempts: 0, why } => format!("given back: {why}"),
+        Deed::Reclaimed { attempts, why } => format!("given back, attempt {attempts}: {why}"),
+        Deed::Asked { awaiting, why } => format!("waits for the answer {awaiting}: {why}"),
+        Deed::Lost => "somebody else was faster; nothing was changed".to_owned(),
+    }
+}

@@ -1,0 +1,177 @@
+//! The order of the line, and what holds each ticket in it. The one place that knows: worker, board and
+//! `enode tickets list` all draw from [`line`], so that they cannot differ.
+
+use std::{cmp::Reverse, collections::HashMap, sync::Arc};
+
+use serde::Serialize;
+
+use super::{
+    data::{Priority, Ticket},
+    name::{Lane, Stem},
+    queue::Queue,
+};
+
+/// Where a ticket stands. Reading the fields from the top is reading the rule; stems differ, so the order is total.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    effective: Reverse<Priority>,
+    created_ns: i64,
+    stem: Stem,
+}
+
+/// Why nobody takes an open ticket that stands in line. The fourth reason, an open ticket that says `session_id`, is
+/// an accident and stands in no line: [`accidents`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum Hold {
+    /// Something in `deps` is not done.
+    DepsWait {
+        /// What, in the order of the file.
+        unmet: Vec<Stem>,
+    },
+    /// One of these is the answer to its question.
+    AnswerWait {
+        /// The stem of that answer.
+        awaiting: Stem,
+        /// Everything that is not done, the answer included.
+        unmet: Vec<Stem>,
+    },
+    /// Priority 1, and something is in progress.
+    LowestWaits {
+        /// How many tickets are.
+        in_progress: usize,
+    },
+}
+
+/// A ticket in line.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The ticket.
+    pub ticket: Arc<Ticket>,
+    /// Its own priority, or that of the most urgent one that waits for it.
+    pub effective: Priority,
+    /// What holds it; nothing: it is a candidate.
+    pub hold: Option<Hold>,
+}
+
+/// All open tickets but the accidents, the next one first. Candidates are those without a hold: one that waits keeps
+/// its place.
+#[must_use]
+pub fn line(queue: &Queue) -> Vec<Entry> {
+    let effective = effective(queue);
+    let mut placed: Vec<(Place, &Arc<Ticket>)> = queue
+        .tickets()
+        .iter()
+        .filter(|it| it.lane == Lane::Waiting && it.session_id.is_none())
+        .map(|it| {
+            let effective = Reverse(effective.get(&it.stem).copied().unwrap_or(it.priority));
+            (Place { effective, created_ns: it.created_ns, stem: it.stem.clone() }, it)
+        })
+        .collect();
+    placed.sort_by(|a, b| a.0.cmp(&b.0));
+    let entry = |(place, ticket): (Place, &Arc<Ticket>)| {
+        let effective = place.effective.0;
+        Entry { hold: hold(queue, ticket, effective), ticket: ticket.clone(), effective }
+    };
+    placed.into_iter().map(entry).collect()
+}
+
+/// What a worker may take, in its order.
+pub fn candidates(queue: &Queue) -> impl Iterator<Item = Entry> {
+    line(queue).into_iter().filter(|entry| entry.hold.is_none())
+}
+
+/// Open tickets that say `session_id`: no worker takes them and no reaper looks at them. All of them, by stem.
+pub fn accidents(queue: &Queue) -> impl Iterator<Item = &Arc<Ticket>> {
+    queue.tickets().iter().filter(|it| it.lane == Lane::Waiting && it.session_id.is_some())
+}
+
+fn hold(queue: &Queue, ticket: &Ticket, effective: Priority) -> Option<Hold> {
+    let unmet = queue.unmet(ticket);
+    if let Some(awaiting) = ticket.awaiting.as_ref().filter(|it| unmet.contains(it)) {
+        return Some(Hold::AnswerWait { awaiting: awaiting.clone(), unmet });
+    }
+    if !unmet.is_empty() {
+        return Some(Hold::DepsWait { unmet });
+    }
+    let in_progress = queue.in_progress();
+    (effective == Priority::LOWEST && in_progress > 0).then_some(Hold::LowestWaits { in_progress })
+}
+
+/// The effective priority of every ticket that is not done: the highest of its own and of everything that waits for
+/// it, however far. Done tickets neither inherit nor pass on.
+///
+/// From the highest priority down each ticket is reached once, so cycles end and a long chain costs no more than a
+/// short one.
+#[must_use]
+pub fn effective(queue: &Queue) -> HashMap<Stem, Priority> {
+    let mut found: HashMap<Stem, Priority> = HashMap::new();
+    let active = |it: &&Arc<Ticket>| it.lane != Lane::Done;
+    for priority in Priority::descending() {
+        let mut reached: Vec<&Arc<Ticket>> =
+            queue.tickets().iter().filter(active).filter(|it| it.priority == priority).collect();
+        while let Some(ticket) = reached.pop() {
+            if found.contains_key(&ticket.stem) {
+                continue;
+            }
+            found.insert(ticket.stem.clone(), priority);
+            reached.extend(ticket.deps.iter().filter_map(|dep| queue.find(dep)).filter(active));
+        }
+    }
+    found
+}
+
+/// Tickets that wait for each other: each group once, in the order of stems. Nobody will ever take one of them.
+#[must_use]
+pub fn cycles(queue: &Queue) -> Vec<Vec<Stem>> {
+    let active: Vec<&Arc<Ticket>> = queue.tickets().iter().filter(|it| it.lane != Lane::Done).collect();
+    let at: HashMap<&Stem, usize> = active.iter().enumerate().map(|(at, it)| (&it.stem, at)).collect();
+    let next: Vec<Vec<usize>> = active
+        .iter()
+        .map(|it| it.deps.iter().filter_map(|dep| at.get(&queue.find(dep)?.stem).copied()).collect())
+        .collect();
+    // What nothing leads on from, or only what leads nowhere, is in no cycle; and the other way round.
+    let mut alive = vec![true; active.len()];
+    loop {
+        let leads = |from: usize, alive: &[bool]| next[from].iter().any(|to| alive[*to]);
+        let mut is_led_to = vec![false; active.len()];
+        for from in (0..active.len()).filter(|from| alive[*from]) {
+            next[from].iter().for_each(|to| is_led_to[*to] = true);
+        }
+        let gone: Vec<usize> =
+            (0..active.len()).filter(|it| alive[*it] && !(leads(*it, &alive) && is_led_to[*it])).collect();
+        if gone.is_empty() {
+            break;
+        }
+        gone.into_iter().for_each(|it| alive[it] = false);
+    }
+    // Each that is left belongs to the group of those that it reaches and that reach it.
+    let reach = |from: usize| {
+        let (mut seen, mut todo) = (vec![false; active.len()], vec![from]);
+        while let Some(it) = todo.pop() {
+            for to in next[it].iter().copied().filter(|to| alive[*to]) {
+                if !std::mem::replace(&mut seen[to], true) {
+                    todo.push(to);
+                }
+            }
+        }
+        seen
+    };
+    let left: Vec<usize> = (0..active.len()).filter(|it| alive[*it]).collect();
+    let reaches: HashMap<usize, Vec<bool>> = left.iter().map(|it| (*it, reach(*it))).collect();
+    let mut groups: Vec<Vec<Stem>> = Vec::new();
+    let mut grouped = vec![false; active.len()];
+    for from in left.iter().copied().filter(|it| reaches[it][*it]) {
+        if grouped[from] {
+            continue;
+        }
+        let group: Vec<usize> = left.iter().copied().filter(|to| reaches[&from][*to] && reaches[to][from]).collect();
+        group.iter().for_each(|it| grouped[*it] = true);
+        groups.push(group.into_iter().map(|it| active[it].stem.clone()).collect());
+    }
+    groups
+}
+
+#[cfg(test)]
+#[path = "order_tests.rs"]
+mod tests;

@@ -1,0 +1,254 @@
+//! The sections in which tickets and people talk: a question in the ticket, its answer in a file of its own.
+//!
+//! The headings are part of the format, not of a language: the earlier tool's files and its tools look for the Korean
+//! words, so these are what is written. The English ones are read as well, because people write them.
+
+use super::{
+    data::Ticket,
+    file::Document,
+    key::{self, BadValue, written},
+    name::Stem,
+};
+use crate::Timestamp;
+
+const QUESTION: [&str; 2] = ["질문", "question"];
+const ANSWER: [&str; 2] = ["답변", "answer"];
+/// The word in front of an answer's number, as it is written.
+pub const ANSWER_HEADING: &str = ANSWER[0];
+const BLOCK: [&str; 2] = ["블록", "block"];
+
+/// What a section is, by its heading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `## 질문 n`
+    Question,
+    /// `## 답변 n`
+    Answer,
+    /// `## 블록`: a session cannot go on.
+    Block,
+    /// Any other heading of the second level.
+    Other,
+}
+
+/// What stands under one heading of the second level.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section<'a> {
+    /// By its heading.
+    pub kind: Kind,
+    /// The number in its heading.
+    pub number: Option<u32>,
+    /// What follows up to the next heading of this level, blank lines around it left out.
+    pub text: &'a str,
+    /// Where it stands in the body, heading included.
+    pub span: (usize, usize),
+}
+
+/// Every section of the second level, in order. Headings inside of fences are text.
+#[must_use]
+pub fn sections(body: &str) -> Vec<Section<'_>> {
+    let mut found: Vec<(usize, usize, Kind, Option<u32>)> = Vec::new();
+    let (mut at, mut fence) = (0, None::<(char, usize)>);
+    for line in body.split_inclusive('\n') {
+        let bare = line.trim_start_matches(' ');
+        let mark = bare.chars().next().filter(|c| matches!(c, '`' | '~'));
+        let run = mark.map_or(0, |mark| bare.chars().take_while(|c| *c == mark).count());
+        match (fence, mark) {
+            (None, Some(mark)) if run >= 3 => fence = Some((mark, run)),
+            (Some((open, len)), Some(mark)) if mark == open && run >= len && bare[run..].trim().is_empty() => {
+                fence = None
+            }
+            (None, _) => {
+                if let Some(heading) = line.strip_prefix("## ") {
+                    let (kind, number) = read_heading(heading);
+                    found.push((at, at + line.len(), kind, number));
+                }
+            }
+            (Some(_), _) => {}
+        }
+        at += line.len();
+    }
+    let ends = found.iter().skip(1).map(|it| it.0).chain([body.len()]).collect::<Vec<_>>();
+    let section = |((start, text, kind, number), end): ((usize, usize, Kind, Option<u32>), usize)| Section {
+        kind,
+        number,
+        text: body[text..end].trim(),
+        span: (start, end),
+    };
+    found.into_iter().zip(ends).map(section).collect()
+}
+
+fn read_heading(heading: &str) -> (Kind, Option<u32>) {
+    use unicode_normalization::UnicodeNormalization;
+    let heading: String = heading.trim().trim_end_matches(':').nfc().collect::<String>().to_lowercase();
+    let mut words = heading.split_whitespace();
+    let word = words.next().unwrap_or_default();
+    let number = words.next().map(|number| number.parse().ok());
+    let rest = words.next();
+    match (number, rest) {
+        (Some(Some(number)), _) if QUESTION.contains(&word) => (Kind::Question, Some(number)),
+        (Some(Some(number)), _) if ANSWER.contains(&word) => (Kind::Answer, Some(number)),
+        (None, None) if QUESTION.contains(&word) => (Kind::Question, None),
+        (None, None) if ANSWER.contains(&word) => (Kind::Answer, None),
+        (None, None) if BLOCK.contains(&word) => (Kind::Block, None),
+        _ => (Kind::Other, None),
+    }
+}
+
+/// A session has said that it cannot go on, and nobody has been asked since: the last section is a block.
+#[must_use]
+pub fn is_freshly_blocked(body: &str) -> bool {
+    sections(body).last().is_some_and(|it| it.kind == Kind::Block)
+}
+
+/// Which step of a Run a question mirrors, so that its answer finds the way back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The Run.
+    pub run: String,
+    /// Its step that asks.
+    pub step: String,
+    /// How often that was begun.
+    pub attempt: u32,
+}
+
+const MARK: &str = "<!-- asked by run ";
+
+impl Origin {
+    /// A line that Markdown does not show.
+    fn line(&self) -> String {
+        format!("{MARK}{} step {} attempt {} -->", self.run, self.step, self.attempt)
+    }
+
+    /// The origin of the last question in a body. Older questions are history.
+    #[must_use]
+    pub fn of_last(body: &str) -> Option<Self> {
+        let question = sections(body).into_iter().rfind(|it| it.kind == Kind::Question)?;
+        let line = question.text.lines().find_map(|line| line.trim().strip_prefix(MARK))?;
+        let mut words = line.strip_suffix("-->")?.split_whitespace();
+        let run = words.next()?.to_owned();
+        let (_, step) = (words.next().filter(|word| *word == "step")?, words.next()?.to_owned());
+        let (_, attempt) = (words.next().filter(|word| *word == "attempt")?, words.next()?.parse().ok()?);
+        Some(Self { run, step, attempt })
+    }
+}
+
+/// A question as a person reads it: without the line that only programs read.
+#[must_use]
+pub fn readable(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.trim().starts_with(MARK));
+    lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+/// Writes a question into a ticket and locks it: the section, `deps`, `awaiting`, in this order. The caller has seen
+/// to it that no file has the stem `answer`. Gives back the question's number.
+///
+/// # Errors
+/// [`BadValue`] where the stem cannot be written; nothing is changed then.
+pub fn ask(
+    document: &mut Document,
+    text: &str,
+    origin: Option<&Origin>,
+    answer: &Stem,
+    now: Timestamp,
+) -> Result<u32, BadValue> {
+    let mut asking = document.clone();
+    let number = next_number(document.body());
+    let mark = origin.map_or_else(String::new, |origin| format!("{}\n\n", origin.line()));
+    asking.append(&format!("## {} {number}\n\n{mark}{}\n", QUESTION[0], fenced_off(text)));
+    let mut deps = asking.deps().0;
+    if !deps.contains(answer) {
+        deps.push(answer.clone());
+    }
+    asking.set_deps(&deps)?;
+    asking.set(key::AWAITING, answer.as_str())?;
+    asking.set(key::ASKED_AT, &now.to_string())?;
+    *document = asking;
+    Ok(number)
+}
+
+/// The number that the next question of a body gets.
+#[must_use]
+pub fn next_number(body: &str) -> u32 {
+    let asked = sections(body).iter().filter(|it| it.kind == Kind::Question).count();
+    u32::try_from(asked).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+/// Text of others, so that no line of it is a heading of ours.
+fn fenced_off(text: &str) -> String {
+    let lines =
+        text.trim().lines().map(|line| if line.starts_with("## ") { format!("#{line}") } else { line.to_owned() });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The file that answers a question. It is born done: `<awaiting>.done.md`.
+///
+/// # Errors
+/// [`BadValue`] where the ticket's title cannot be written on one line.
+pub fn answer_file(asking: &Ticket, awaiting: &Stem, number: u32, text: &str) -> Result<String, BadValue> {
+    let title = written(key::TITLE, &format!("Answer {number} to {}: {}", asking.stem, asking.title))?;
+    Ok(format!(
+        "---\n{}: {awaiting}\n{}: {title}\n{}: {}\n{}: {}\n---\n\n## {} {number}\n\n{}\n",
+        key::TICKET,
+        key::TITLE,
+        key::KIND,
+        key::ANSWER,
+        key::REQ,
+        asking.stem,
+        ANSWER[0],
+        fenced_off(text)
+    ))
+}
+
+/// What an answer file says: the text under its answer's heading, or all of its body where a person left that out.
+#[must_use]
+pub fn answer_text(body: &str) -> &str {
+    sections(body).into_iter().find(|it| it.kind == Kind::Answer).map_or_else(|| body.trim(), |it| it.text)
+}
+
+/// One question with its answer, if there is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exchange {
+    /// From 1.
+    pub number: u32,
+    /// As a person reads it.
+    pub question: String,
+    /// The stem of the file that answers, and what it says.
+    pub answer: Option<(Stem, String)>,
+}
+
+/// The talk of a ticket: the n-th question with the n-th answer, these being the done `kind: answer` files of its
+/// `deps` in the order in which they were made.
+#[must_use]
+pub fn thread(queue: &super::Queue, ticket: &Ticket) -> Vec<Exchange> {
+    let mut answers: Vec<_> = ticket
+        .deps
+        .iter()
+        .filter_map(|dep| queue.find(dep))
+        .filter(|it| it.kind == key::ANSWER && it.lane == super::Lane::Done)
+        .collect();
+    answers.sort_by(|a, b| (a.created_ns, &a.stem).cmp(&(b.created_ns, &b.stem)));
+    let mut answers = answers.into_iter().map(|it| (it.stem.clone(), answer_text(it.text.body()).to_owned()));
+    let questions = sections(ticket.text.body()).into_iter().filter(|it| it.kind == Kind::Question);
+    let exchange = |(number, question): (u32, Section<'_>)| Exchange {
+        number,
+        question: readable(question.text),
+        answer: answers.next(),
+    };
+    (1..).zip(questions).map(exchange).collect()
+}
+
+/// The body without its questions, for a page that shows the talk beside it.
+#[must_use]
+pub fn without_questions(body: &str) -> String {
+    let (mut kept, mut at) = (String::with_capacity(body.len()), 0);
+    for section in sections(body).into_iter().filter(|it| it.kind == Kind::Question) {
+        kept.push_str(&body[at..section.span.0]);
+        at = section.span.1;
+    }
+    kept.push_str(&body[at..]);
+    kept
+}
+
+#[cfg(test)]
+#[path = "question_tests.rs"]
+mod tests;

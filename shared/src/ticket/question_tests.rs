@@ -1,0 +1,117 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::ticket::{Lane, Queue, Status};
+
+fn document(text: &str) -> Document {
+    Document::parse(text.as_bytes().to_vec()).unwrap()
+}
+
+fn ticket(name: &str, lane: Lane, text: &str, born: i64) -> Arc<Ticket> {
+    let stem = Stem::new(name).unwrap();
+    Arc::new(Ticket::new(stem, lane, format!("{name}.md"), Arc::new(document(text)), born))
+}
+
+#[test]
+fn headings_of_both_languages_are_the_same_sections() {
+    for (heading, kind, number) in [
+        ("## 질문 1", Kind::Question, Some(1)),
+        ("## 질문 12 ", Kind::Question, Some(12)),
+        ("## Question 2:", Kind::Question, Some(2)),
+        ("## 질문", Kind::Question, None),
+        ("## 답변 3", Kind::Answer, Some(3)),
+        ("## answer 3", Kind::Answer, Some(3)),
+        ("## 블록", Kind::Block, None),
+        ("## Block", Kind::Block, None),
+        ("## Block diagram", Kind::Other, None),
+        ("## Question of taste", Kind::Other, None),
+        ("## Goal", Kind::Other, None),
+    ] {
+        let body = format!("intro\n\n{heading}\n\ntext\n### deeper\nmore\n");
+        let found = sections(&body);
+        assert_eq!(found.len(), 1, "{heading}");
+        assert_eq!(
+            (found[0].kind, found[0].number, found[0].text),
+            (kind, number, "text\n### deeper\nmore"),
+            "{heading}"
+        );
+    }
+    for body in
+        ["# 질문 1\n", "### 질문 1\n", " ## 질문 1\n", "```\n## 질문 1\n```\n", "~~~~\n```\n## 질문 1\n", "##질문 1\n"]
+    {
+        assert_eq!(sections(body), [], "{body}");
+    }
+    let decomposed: String = {
+        use unicode_normalization::UnicodeNormalization;
+        "## 질문 1\n".nfd().collect()
+    };
+    assert_eq!(sections(&decomposed)[0].kind, Kind::Question);
+}
+
+#[test]
+fn r27_a_block_is_fresh_while_it_is_the_last_section() {
+    for (body, fresh) in [
+        ("## 블록\nno network\n", true),
+        ("## Goal\nx\n## 블록\nno network\n### detail\n", true),
+        ("## 블록\nno network\n\n## 질문 1\nwhat now?\n", false),
+        ("## 블록\nold\n## 질문 1\n?\n## 블록\nnew\n", true),
+        ("## Goal\n블록\n", false),
+        ("", false),
+    ] {
+        assert_eq!(is_freshly_blocked(body), fresh, "{body}");
+    }
+}
+
+#[test]
+fn asking_writes_the_section_and_the_lock_at_once_and_keeps_the_old_deps() {
+    let mut it = document("---\r\ntitle: x\r\ndeps:\r\n  - a\r\nsquad: z\r\n---\r\nbody\r\n");
+    let (one, two) = (Stem::new("x-answer-1").unwrap(), Stem::new("x-answer-2").unwrap());
+    let origin = Origin { run: "q1-2".to_owned(), step: "ok".to_owned(), attempt: 2 };
+    let now = Timestamp::from_millis(1_700_000_000_000);
+    assert_eq!(ask(&mut it, "Ship?\n## 질문 9\n", Some(&origin), &one, now), Ok(1));
+    assert_eq!(Origin::of_last(it.body()), Some(origin));
+    assert_eq!(ask(&mut it, "Really?", None, &two, now), Ok(2));
+    assert_eq!(Origin::of_last(it.body()), None, "older questions are history");
+    assert_eq!(
+        String::from_utf8(it.to_bytes()).unwrap(),
+        "---\r\ntitle: x\r\ndeps: [a, x-answer-1, x-answer-2]\r\nsquad: z\r\nawaiting: x-answer-2\r\n\
+         asked_at: 2023-11-14T22:13:20.000Z\r\n---\r\nbody\r\n\r\n## 질문 1\r\n\r\n\
+         <!-- asked by run q1-2 step ok attempt 2 -->\r\n\r\nShip?\r\n### 질문 9\r\n\r\n## 질문 2\r\n\r\nReally?\r\n"
+    );
+    assert_eq!(without_questions(it.body()).trim(), "body");
+    let before = it.clone();
+    assert!(ask(&mut it, "?", None, &Stem::new("a,b").unwrap(), now).is_err());
+    assert_eq!(it, before, "what is refused has changed nothing");
+}
+
+#[test]
+fn r40_the_answer_that_is_written_unlocks_and_is_paired_with_its_question() {
+    let mut text = document("---\ntitle: 'x: y'\n---\nbody\n");
+    let (one, two) = (Stem::new("a-answer-1").unwrap(), Stem::new("a-answer-2").unwrap());
+    ask(&mut text, "first?", None, &one, Timestamp::default()).unwrap();
+    ask(&mut text, "second?", None, &two, Timestamp::default()).unwrap();
+    let asking = |text: &Document| ticket("a", Lane::Waiting, &String::from_utf8(text.to_bytes()).unwrap(), 0);
+    let it = asking(&text);
+    let answers = |stem: &Stem, number, born| {
+        let file = answer_file(&it, stem, number, "yes, because\n## 질문 7").unwrap();
+        ticket(stem.as_str(), Lane::Done, &file, born)
+    };
+    let queue = Queue::new(vec![it.clone(), answers(&one, 1, 5)], vec![]);
+    assert_eq!(Status::of(&queue, &it), Status::AnswerWait);
+    let thread_of = thread(&queue, &it);
+    assert_eq!(thread_of[0].answer, Some((one.clone(), "yes, because\n### 질문 7".to_owned())));
+    assert_eq!((thread_of[1].question.as_str(), &thread_of[1].answer), ("second?", &None));
+    let queue = Queue::new(vec![it.clone(), answers(&one, 1, 5), answers(&two, 2, 6)], vec![]);
+    assert_eq!(Status::of(&queue, &it), Status::Open);
+    let answered = queue.find(&one).unwrap();
+    assert_eq!((answered.kind.as_str(), answered.title.as_str()), ("answer", "Answer 1 to a: x: y"));
+    assert_eq!(answered.req.as_deref(), Some("a"));
+    assert_eq!(queue.warnings(answered), []);
+}
+
+#[test]
+fn an_answer_of_a_person_needs_no_heading() {
+    assert_eq!(answer_text("yes\n"), "yes");
+    assert_eq!(answer_text("\n## 답변 1\n\nyes\n\n## Notes\nx\n"), "yes");
+    assert_eq!(answer_text("## Answer 1\nno\n"), "no");
+}

@@ -1,0 +1,156 @@
+//! The words for what a ticket is in: six to filter by, three lanes to draw; and what may be odd about one.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{
+    data::Ticket,
+    name::{Lane, Stem},
+    order::{self, Entry, Hold},
+    queue::Queue,
+};
+
+/// What a ticket is in. A ticket is in exactly one; the accident wins over what it waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// A candidate, or held by the gate of priority 1, which has no word of its own.
+    Open,
+    /// Something in `deps` is not done.
+    DepsWait,
+    /// Of these one is the answer to its question.
+    AnswerWait,
+    /// An open name with `session_id`: in no lane.
+    Assigned,
+    /// Claimed.
+    InProgress,
+    /// Over.
+    Done,
+}
+
+/// What a person may filter by: the same six words.
+pub type Choice = Status;
+
+impl Status {
+    /// All, in the order of the flow.
+    pub const ALL: [Self; 6] =
+        [Self::Open, Self::DepsWait, Self::AnswerWait, Self::Assigned, Self::InProgress, Self::Done];
+
+    /// The word of the command line and of addresses.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::DepsWait => "deps_wait",
+            Self::AnswerWait => "answer_wait",
+            Self::Assigned => "assigned",
+            Self::InProgress => "in_progress",
+            Self::Done => "done",
+        }
+    }
+
+    /// From that word; blanks and dashes do as well.
+    #[must_use]
+    pub fn read(word: &str) -> Option<Self> {
+        let word = word.trim().replace(['-', ' '], "_");
+        Self::ALL.into_iter().find(|it| it.as_str() == word)
+    }
+
+    /// The lane that draws it; the accident is drawn in none.
+    #[must_use]
+    pub const fn lane(self) -> Option<Lane> {
+        match self {
+            Self::Open | Self::DepsWait | Self::AnswerWait => Some(Lane::Waiting),
+            Self::Assigned => None,
+            Self::InProgress => Some(Lane::InProgress),
+            Self::Done => Some(Lane::Done),
+        }
+    }
+
+    /// Of an entry in line.
+    #[must_use]
+    pub const fn of_entry(entry: &Entry) -> Self {
+        match entry.hold {
+            None | Some(Hold::LowestWaits { .. }) => Self::Open,
+            Some(Hold::DepsWait { .. }) => Self::DepsWait,
+            Some(Hold::AnswerWait { .. }) => Self::AnswerWait,
+        }
+    }
+
+    /// Of any ticket.
+    #[must_use]
+    pub fn of(queue: &Queue, ticket: &Ticket) -> Self {
+        match ticket.lane {
+            Lane::Done => Self::Done,
+            Lane::InProgress => Self::InProgress,
+            Lane::Waiting if ticket.session_id.is_some() => Self::Assigned,
+            Lane::Waiting => {
+                let unmet = queue.unmet(ticket);
+                match &ticket.awaiting {
+                    Some(awaiting) if unmet.contains(awaiting) => Self::AnswerWait,
+                    _ if unmet.is_empty() => Self::Open,
+                    _ => Self::DepsWait,
+                }
+            }
+        }
+    }
+
+    /// Whether a ticket in this state is shown to somebody who chose that word. An answer is awaited by way of
+    /// `deps`, so that who asks for what waits for deps gets these, too.
+    #[must_use]
+    pub fn is_shown_by(self, choice: Choice) -> bool {
+        self == choice || (self == Self::AnswerWait && choice == Self::DepsWait)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// How many tickets exist, and how many of them no lane shows: the accidents, one for one.
+#[must_use]
+pub fn total_and_surplus(queue: &Queue) -> (usize, usize) {
+    (queue.tickets().len(), order::accidents(queue).count())
+}
+
+/// What is odd about a ticket. None of these keeps it from being a ticket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "warning", content = "value", rename_all = "snake_case")]
+pub enum Warning {
+    /// `priority` is no whole number from 1 to 5.
+    BadPriority(String),
+    /// Something in `deps` cannot be a stem.
+    BadDep(String),
+    /// `ticket` leads to another file, or to none.
+    ShownOtherwise(String),
+    /// `awaiting` names what `deps` does not: nothing is locked.
+    MarkedNotLocked(Stem),
+    /// Something in `deps` is not there: it waits until somebody makes it.
+    MissingDep(Stem),
+    /// An answer that is open unlocks nothing, and would be worked on.
+    OpenAnswer,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadPriority(text) => {
+                write!(f, "priority {text:?} counts as 3: write a whole number from 1 to 5")
+            }
+            Self::BadDep(text) => write!(f, "deps: {text:?} cannot be a ticket and locks nothing: write its stem"),
+            Self::ShownOtherwise(text) => {
+                write!(f, "ticket: {text:?} is not this file: others name it by the file's stem")
+            }
+            Self::MarkedNotLocked(stem) => {
+                write!(f, "awaiting names {stem}, deps does not: nothing keeps a worker from taking it")
+            }
+            Self::MissingDep(stem) => write!(f, "deps: there is no {stem}; it waits until there is one that is done"),
+            Self::OpenAnswer => {
+                f.write_str("an answer that is not done unlocks nothing: rename it to end with .done.md")
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A worker is killed between any two of its steps: no open ticket ever says `session_id`, and the next worker ends the
+//! ticket with no more Runs than attempts.
+
+use std::{os::unix::process::ExitStatusExt, process::Stdio};
+
+use tests::{Agent, Engine, Mediator, Queue};
+
+/// No open ticket says `session_id`: what nobody would ever take.
+fn assert_no_accident(queue: &Queue, point: &str) {
+    for (name, text) in queue.files() {
+        let is_open = !name.ends_with(".wip.md") && !name.ends_with(".done.md");
+        assert!(!(is_open && text.contains("session_id: ")), "{point}: {name}: {text}");
+    }
+}
+
+/// One life that ends at `point`, then one that ends everything.
+fn round(mediator: &Mediator, queue: &Queue, number: usize, point: &str, args: &[&str]) {
+    let stem = format!("t{number}");
+    queue.write(&format!("{stem}.md"), &format!("---\ntitle: {point}\nsquad: z\n---\nbody\n"));
+    let mut dying = queue.command(&[&["work", "--once"], args].concat());
+    let died = dying.env("TICKET_FAIL_AT", point).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&died.stderr).into_owned();
+    assert_eq!(died.status.signal(), Some(9), "{point}: it did not come there: {said}");
+    assert_no_accident(queue, point);
+    // What a killed worker has left is taken for dead after the grace only.
+    std::thread::sleep(std::time::Duration::from_millis(60));
+    tests::wait_until(&format!("{point}: the ticket is done"), || {
+        queue.cli(&[&["work", "--once"], args].concat()).ok();
+        assert_no_accident(queue, point);
+        queue.path(&format!("{stem}.done.md")).exists()
+    });
+    let text = queue.text(&format!("{stem}.done.md"));
+    assert!(text.contains("\nsquad: z\n") && text.contains("---\nbody\n"), "{point}: {text}");
+    let left: Vec<String> = queue.files().into_keys().filter(|name| name.starts_with(&format!("{stem}."))).collect();
+    assert_eq!(left, [format!("{stem}.done.md")], "{point}");
+    let open = mediator.json(&["runs", "--work", &format!("ticket:{stem}")]);
+    let ended = |it: &serde_json::Value| it["state"] == "SUCCEEDED" || it["state"] == "FAILED";
+    assert!(open["runs"].as_array().unwrap().iter().all(ended), "{point}: {open}");
+}
+
+fn walk(refuse_links: bool, points: &[&str], command: &str, executions: usize) {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    let mut queue = Queue::new(Some(&mediator));
+    queue.set("TICKET_GRACE", "50ms");
+    if refuse_links {
+        queue.set("TICKET_REFUSE_LINKS", "1");
+    }
+    let marks = queue.home.path().join("marks").display().to_string();
+    let command = command.replace("MARKS", &marks);
+    for (number, point) in points.iter().enumerate() {
+        round(&mediator, &queue, number, point, &["--command", &command]);
+        let marks = std::fs::read_to_string(&marks).unwrap();
+        let mine = marks.lines().filter(|line| *line == format!("t{number}")).count();
+        assert_eq!(mine, executions, "{point}: each attempt is executed once");
+    }
+}
+
+const ONCE: &str = "echo $TICKET >> MARKS";
+/// Fails the first time, so that the ticket goes back.
+const TWICE: &str = "echo $TICKET >> MARKS; test $(grep -cx $TICKET MARKS) -gt 1";
+
+#[test]
+fn r01_killed_anywhere_in_a_claim_the_next_worker_ends_the_ticket() {
+    walk(
+        false,
+        &["claim.linked", "claim.unlinked", "assign.drafted", "assign.exchanged", "work.assigned", "work.submitted"],
+        ONCE,
+        1,
+    );
+}
+
+#[test]
+fn r02_killed_anywhere_in_a_claim_without_links_the_next_worker_ends_the_ticket() {
+    walk(true, &["claim.created", "claim.half_written", "claim.written", "claim.unlinked", "work.submitted"], ONCE, 1);
+}
+
+#[test]
+fn killed_anywhere_at_the_end_of_a_ticket_it_is_done_all_the_same() {
+    walk(false, &["finish.linked", "finish.unlinked"], ONCE, 1);
+    walk(true, &["finish.created", "finish.half_written", "finish.written", "finish.unlinked"], ONCE, 1);
+}
+
+#[test]
+fn r23_killed_anywhere_in_giving_back_no_open_ticket_says_who_works_on_it() {
+    walk(false, &["back.drafted", "back.linked", "back.unlinked"], TWICE, 2);
+    walk(true, &["back.drafted", "back.created", "back.linked", "back.unlinked"], TWICE, 2);
+}
+
+/// A Run that asks, and whose worker is killed at each step of asking and of answering.
+#[test]
+fn killed_anywhere_in_asking_and_answering_one_run_goes_through_it() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    let mut queue = Queue::new(Some(&mediator));
+    queue.set("TICKET_GRACE", "50ms");
+    let folder = queue.home.path().join("templates");
+    std::fs::create_dir(&folder).unwrap();
+    let template = "requires:\n  - {as: builder, capability: build}\nsteps:\n  - {id: ok, ask: {question: 'Go on?'}}\n  \
+                    - {id: end, uses: builder, run: ['true']}\n";
+    std::fs::write(folder.join("default.yaml"), template).unwrap();
+    let folder = folder.display().to_string();
+    let args = ["work", "--once", "--templates", &folder];
+    let die = |point: &str| {
+        let died = queue.command(&args).env("TICKET_FAIL_AT", point).stdin(Stdio::null()).output().unwrap();
+        assert_eq!(died.status.signal(), Some(9), "{point}: {}", String::from_utf8_lossy(&died.stderr));
+        assert_no_accident(&queue, point);
+    };
+    let asking = ["back.drafted", "back.linked", "back.unlinked"];
+    let answering = ["claim.linked", "assign.exchanged", "work.assigned", "work.answered"];
+    for (number, point) in asking.into_iter().chain(answering).enumerate() {
+        let stem = format!("a{number}");
+        queue.write(&format!("{stem}.md"), "---\ntitle: asks\n---\nbody\n");
+        if asking.contains(&point) {
+            die(point);
+        }
+        tests::wait_until(&format!("{point}: it asks"), || {
+            queue.cli(&args).ok();
+            queue.ticket(&stem)["state"] == "answer_wait"
+        });
+        assert_eq!(queue.text(&format!("{stem}.md")).matches("## 질문").count(), 1, "{point}: asked once");
+        queue.cli(&["answer", &stem, "yes"]).ok();
+        if answering.contains(&point) {
+            die(point);
+        }
+        tests::wait_until(&format!("{point}: it is done"), || {
+            queue.cli(&args).ok();
+            queue.path(&format!("{stem}.done.md")).exists()
+        });
+        let runs = mediator.json(&["runs", "--work", &format!("ticket:{stem}")]);
+        let states: Vec<_> = runs["runs"].as_array().unwrap().iter().map(|it| it["state"].clone()).collect();
+        assert_eq!(states, ["SUCCEEDED"], "{point}");
+    }
+}

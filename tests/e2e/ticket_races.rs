@@ -1,0 +1,109 @@
+//! Many processes on one queue.
+
+use std::process::{Child, Stdio};
+
+use tests::{Agent, AgentOptions, Engine, Mediator, Queue};
+
+fn queues() -> [Queue; 2] {
+    let mut refusing = Queue::new(None);
+    refusing.set("TICKET_REFUSE_LINKS", "1");
+    [Queue::new(None), refusing]
+}
+
+#[test]
+fn r01_r02_of_24_processes_one_claims_a_ticket_and_no_byte_of_it_changes() {
+    for queue in queues() {
+        let text = "\u{feff}---\r\ntitle: one\r\nsquad: z\r\n---\r\nbody\r\n";
+        queue.write("one.md", text);
+        let claim =
+            |_| queue.command(&["claim", "one", "--owner", "me"]).stdin(Stdio::null()).stderr(Stdio::null()).spawn();
+        let all: Vec<Child> = (0..24).map(|at| claim(at).unwrap()).collect();
+        let codes: Vec<i32> = all.into_iter().map(|mut it| it.wait().unwrap().code().unwrap()).collect();
+        assert_eq!(codes.iter().filter(|code| **code == 0).count(), 1, "{codes:?}");
+        assert!(codes.iter().all(|code| [0, 2].contains(code)), "a clean refusal: {codes:?}");
+        let files = queue.files();
+        assert_eq!(files.keys().collect::<Vec<_>>(), ["one.wip.md"]);
+        let own = |line: &&str| !["owner:", "claimed_at:", "created_at:"].iter().any(|key| line.starts_with(key));
+        let others: String = files["one.wip.md"].split_inclusive('\n').filter(own).collect();
+        assert_eq!(others, text, "but for the keys of who claims");
+        queue.cli(&["done", "one"]).ok();
+        assert_eq!(queue.files().into_keys().collect::<Vec<_>>(), ["one.done.md"]);
+    }
+}
+
+/// 24 workers until nothing is left; each ticket is executed once.
+fn all_done(refuse_links: bool) {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let options = AgentOptions { slots: 8, ..AgentOptions::builder("n1") };
+    let _agent = Agent::start_with(&mediator, &options);
+    let mut queue = Queue::new(Some(&mediator));
+    if refuse_links {
+        queue.set("TICKET_REFUSE_LINKS", "1");
+    }
+    let marks = queue.home.path().join("marks");
+    let folder = queue.home.path().join("templates");
+    std::fs::create_dir(&folder).unwrap();
+    let template = format!(
+        "env: {{TICKET: ''}}\nrequires:\n  - {{as: builder, capability: build}}\nwhen_unmatched: queue\nsteps:\n  \
+         - {{id: work, uses: builder, run: [sh, -c, 'echo $TICKET >> {}']}}\n",
+        marks.display()
+    );
+    std::fs::write(folder.join("default.yaml"), template).unwrap();
+    let names: Vec<String> = (0..200).map(|at| format!("t{at:03}")).collect();
+    for name in &names {
+        queue.write(&format!("{name}.md"), &format!("---\ntitle: {name}\n---\n"));
+    }
+    let folder = folder.display().to_string();
+    let workers: Vec<Child> = (0..24).map(|_| queue.spawn(&["work", "--once", "--templates", &folder])).collect();
+    for mut worker in workers {
+        assert!(
+            worker.wait().unwrap().success(),
+            "{}",
+            std::fs::read_to_string(queue.home.path().join("log")).unwrap()
+        );
+    }
+    let files: Vec<String> = queue.files().into_keys().collect();
+    assert_eq!(files, names.iter().map(|name| format!("{name}.done.md")).collect::<Vec<_>>());
+    let marks = std::fs::read_to_string(marks).unwrap();
+    let mut marks: Vec<&str> = marks.lines().collect();
+    marks.sort_unstable();
+    assert_eq!(marks, names, "each was executed once");
+}
+
+#[test]
+fn r01_24_workers_execute_200_tickets_once_each() {
+    all_done(false);
+}
+
+#[test]
+fn r02_24_workers_execute_200_tickets_once_each_without_links() {
+    all_done(true);
+}
+
+/// The count and the claim are one: five of priority 1, five workers, never two at once.
+#[test]
+fn r19_of_five_workers_and_five_tickets_of_priority_one_only_one_is_ever_in_progress() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start_with(&mediator, &AgentOptions { slots: 5, ..AgentOptions::builder("n1") });
+    let queue = Queue::new(Some(&mediator));
+    for at in 0..5 {
+        queue.write(&format!("t{at}.md"), "---\ntitle: low\npriority: 1\n---\n");
+    }
+    // Each looks whether it is alone while it works.
+    let alone = queue.home.path().join("alone").display().to_string();
+    let command = format!("mkdir {alone} && sleep 0.2 && rmdir {alone}");
+    let workers: Vec<Child> = (0..5).map(|_| queue.spawn(&["work", "--poll", "20ms", "--command", &command])).collect();
+    let is_done = || (0..5).all(|at| queue.path(&format!("t{at}.done.md")).exists());
+    tests::wait_until("all are done", || {
+        let wip = queue.files().into_keys().filter(|name| name.ends_with(".wip.md")).count();
+        assert!(wip <= 1, "{wip} in progress");
+        is_done()
+    });
+    for mut worker in workers {
+        tests::mediator::signal(worker.id(), "TERM");
+        worker.wait().unwrap();
+    }
+    for (name, text) in queue.files() {
+        assert!(!text.contains("attempts"), "{name} was not alone: {text}");
+    }
+}

@@ -1,0 +1,336 @@
+//! A ticket from its file to its Run and back: real mediator, real agent, real worker, real folder.
+
+use serde_json::Value;
+use tests::{Agent, Engine, Mediator, Queue, mediator::signal, wait_for, wait_until};
+
+use crate::gate::Gate;
+
+fn runs(mediator: &Mediator) -> Vec<Value> {
+    mediator.json(&["runs"])["runs"].as_array().cloned().unwrap_or_default()
+}
+
+/// Works until nothing is left to take.
+fn work(queue: &Queue, args: &[&str]) -> tests::Ran {
+    queue.cli(&[&["work", "--once"], args].concat())
+}
+
+#[test]
+fn a_ticket_becomes_a_run_and_is_done() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    let queue = Queue::new(Some(&mediator));
+    let body = "Print $HOME and `x` and \"y\".\n\n## Second\n가\n";
+    let stem = queue.json(&["new", "--title", "Try: it", "--body", body])["stem"].as_str().unwrap().to_owned();
+    assert!(stem.len() == 8 && stem.bytes().all(|b| b.is_ascii_hexdigit()), "{stem}");
+    assert_eq!(queue.line(), std::slice::from_ref(&stem));
+    let ran = work(&queue, &["--command", "cat \"$IN/ticket.md\"; echo \"$TICKET|$TICKET_TITLE\""]).ok();
+    assert!(ran.stderr.contains("submitted"), "{ran:?}");
+    let files = queue.files();
+    assert_eq!(files.keys().collect::<Vec<_>>(), [&format!("{stem}.done.md")]);
+    let done = &files[&format!("{stem}.done.md")];
+    assert!(done.ends_with(&format!("---\n\n{body}")), "{done}");
+    let runs = runs(&mediator);
+    assert_eq!(
+        (runs.len(), &runs[0]["work_id"], &runs[0]["state"]),
+        (1, &format!("ticket:{stem}").into(), &"SUCCEEDED".into())
+    );
+    let run = runs[0]["run_id"].as_str().unwrap();
+    assert!(done.contains(&format!("\nsession_id: {run}\nassigned_at: ")), "{done}");
+    let log = mediator.cli(&["logs", run, "work"]).ok().stdout;
+    assert_eq!(log, format!("\n{body}{stem}|Try: it\n"));
+    assert_eq!(queue.ticket(&stem)["state"], "done");
+    queue.cli(&["check"]).ok();
+}
+
+#[test]
+fn r26_the_third_failure_is_a_question_and_its_answer_is_read_by_the_next_run() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    let queue = Queue::new(Some(&mediator));
+    queue.write("old.done.md", "---\ntitle: before\n---\n");
+    queue.write("a.md", "---\ntitle: needs help\ndeps:\n  - old\nsquad: z\n---\nbody\n");
+    let command = ["--command", "grep -qx 'take the other road' \"$IN/ticket.md\""];
+    work(&queue, &command).ok();
+    assert_eq!(runs(&mediator).len(), 3, "each attempt is a Run");
+    let text = queue.text("a.md");
+    for line in ["deps: [old, a-answer-1]", "awaiting: a-answer-1", "attempts: 0", "squad: z", "## 질문 1"] {
+        assert!(text.lines().any(|it| it == line), "{line}: {text}");
+    }
+    assert!(
+        text.contains("step work ended with 1") && !text.contains("session_id") && !text.contains("owner:"),
+        "{text}"
+    );
+    let asks = queue.ticket("a");
+    assert_eq!((&asks["state"], &asks["candidate"]), (&"answer_wait".into(), &false.into()));
+    assert!(asks["asked_at"].is_string());
+    assert_eq!(work(&queue, &command).ok().code, 0);
+    assert_eq!(runs(&mediator).len(), 3, "it is taken by nobody");
+
+    queue.cli(&["answer", "a", "take the other road"]).ok();
+    assert_eq!(queue.text("a.md"), text, "nothing is edited in the asking ticket");
+    let answer = queue.text("a-answer-1.done.md");
+    assert!(answer.contains("\nkind: answer\n") && answer.contains("\n## 답변 1\n\ntake the other road\n"), "{answer}");
+    let again = queue.cli(&["answer", "a", "no, this one"]);
+    assert!(again.code == 2 && again.stderr.contains("asks nothing"), "{again:?}");
+    assert_eq!(queue.ticket("a")["candidate"], true);
+    work(&queue, &command).ok();
+    assert!(queue.text("a.done.md").contains("awaiting: a-answer-1"), "awaiting stays");
+    assert_eq!(queue.json(&["show", "a"])["thread"][0]["answer"], "take the other road");
+}
+
+const ASKING: &str = "env: {TICKET_BODY: ''}\nrequires:\n  - {as: builder, capability: build}\nsteps:\n  \
+    - {id: make, uses: builder, run: [sh, -c, 'echo made > here']}\n  \
+    - id: ok\n    ask: {question: 'Ship it?', form: {type: object, required: [go], properties: \
+    {go: {enum: [\"yes\", \"no\"]}, note: {type: string}}}}\n  \
+    - {id: ship, uses: builder, in: {from: [answer.json]}, run: [sh, -c, 'cat here $IN/answer.json']}\n";
+
+fn with_template(queue: &Queue, name: &str, text: &str) -> String {
+    let folder = queue.home.path().join("templates");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join(name), text).unwrap();
+    folder.display().to_string()
+}
+
+#[test]
+fn a_step_that_asks_becomes_a_question_and_the_answer_file_answers_the_step() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    let queue = Queue::new(Some(&mediator));
+    let folder = with_template(&queue, "ship.yaml", ASKING);
+    queue.write("a.md", "---\ntitle: ship\nkind: ship\n---\n");
+    queue.write("b.md", "---\ntitle: nobody's\nkind: other\n---\n");
+    let work = || work(&queue, &["--templates", &folder]).ok();
+    work();
+    let text = queue.text("a.md");
+    assert!(
+        text.contains("Ship it?") && text.contains("- `go: …` (yes or no)") && !text.contains("session_id"),
+        "{text}"
+    );
+    let run = runs(&mediator)[0]["run_id"].as_str().unwrap().to_owned();
+    mediator.wait_step(&run, "ok", "ASKED");
+    assert_eq!(queue.ticket("b")["state"], "open", "no template is for it, so it is left to others");
+
+    // What does not do is asked again.
+    queue.cli(&["answer", "a", "go: perhaps"]).ok();
+    work();
+    let text = queue.text("a.md");
+    assert!(text.contains("## 질문 2") && text.contains("cannot be used"), "{text}");
+    assert_eq!(mediator.state(&run), "RUNNING");
+    queue.cli(&["answer", "a", "go: yes\nnote: it: works"]).ok();
+    work();
+    assert!(queue.path("a.done.md").exists());
+    assert_eq!(mediator.state(&run), "SUCCEEDED");
+    assert_eq!(runs(&mediator).len(), 1, "one Run, through all of it");
+    assert_eq!(mediator.cli(&["logs", &run, "ship"]).ok().stdout, "made\n{\"go\":\"yes\",\"note\":\"it: works\"}");
+}
+
+#[test]
+fn a_question_that_is_answered_elsewhere_unlocks_its_ticket() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    let queue = Queue::new(Some(&mediator));
+    let folder = with_template(&queue, "default.yaml", ASKING);
+    queue.write("a.md", "---\ntitle: ship\n---\n");
+    work(&queue, &["--templates", &folder]).ok();
+    let run = runs(&mediator)[0]["run_id"].as_str().unwrap().to_owned();
+    mediator.cli(&["answer", &run, "go=yes"]).ok();
+    mediator.wait_state(&run, "SUCCEEDED");
+    work(&queue, &["--templates", &folder]).ok();
+    assert!(queue.path("a.done.md").exists());
+    assert_eq!(runs(&mediator).len(), 1, "what has succeeded is not done again");
+}
+
+#[test]
+fn a_template_whose_question_has_a_timeout_is_refused_in_the_ticket() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let queue = Queue::new(Some(&mediator));
+    let folder = with_template(&queue, "default.yaml", &ASKING.replace("- id: ok\n", "- id: ok\n    timeout: 8h\n"));
+    queue.write("a.md", "---\ntitle: ship\n---\n");
+    work(&queue, &["--templates", &folder]).ok();
+    let text = queue.text("a.md");
+    assert!(text.contains("step ok asks with a timeout") && text.contains("awaiting: a-answer-1"), "{text}");
+    assert_eq!(runs(&mediator).len(), 0);
+}
+
+#[test]
+fn r35_r37_a_live_run_keeps_its_ticket_unless_it_is_forced_and_then_it_is_locked_first() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    let (queue, gate) = (Queue::new(Some(&mediator)), Gate::new());
+    queue.write("a.md", "---\ntitle: long\n---\n");
+    let command = format!("while [ ! -e {} ]; do sleep 0.05; done", gate.path("end").display());
+    let mut worker = queue.spawn(&["work", "--poll", "200ms", "--command", &command]);
+    let run = wait_for("it runs", || {
+        let run = runs(&mediator).into_iter().find(|it| it["state"] == "RUNNING")?;
+        Some(run["run_id"].as_str()?.to_owned())
+    });
+    let before = queue.text("a.wip.md");
+    let ran = queue.cli(&["unassign", "a"]);
+    assert!(ran.code == 3 && ran.stderr.contains("--force"), "{ran:?}");
+    assert_eq!(queue.text("a.wip.md"), before, "untouched");
+    let ran = queue.cli(&["done", "a"]);
+    assert!(ran.code == 2 && ran.stderr.contains("unassign a"), "{ran:?}");
+    let forced = queue.json(&["unassign", "a", "--force"]);
+    assert_eq!(forced["result"]["awaiting"], "a-answer-1");
+    mediator.wait_state(&run, "FAILED");
+    let text = queue.text("a.md");
+    assert_eq!(queue.ticket("a")["state"], "answer_wait");
+    assert!(text.contains("\nattempts: ") || !text.contains("attempts"), "{text}");
+    // The worker notices and takes the next one; the locked one stays.
+    queue.write("b.md", "---\ntitle: next\n---\n");
+    gate.open("end");
+    wait_until("the next is done", || queue.path("b.done.md").exists());
+    assert_eq!(queue.text("a.md"), text);
+    queue.cli(&["answer", "a", "go on"]).ok();
+    wait_until("it is worked on again", || queue.path("a.done.md").exists());
+    signal(worker.id(), "TERM");
+    assert!(worker.wait().unwrap().success());
+}
+
+#[test]
+fn a_mediator_that_does_not_answer_gives_nothing_and_takes_nothing() {
+    let mut mediator = Mediator::start(Engine::Sqlite);
+    let mut queue = Queue::new(Some(&mediator));
+    queue.set("TICKET_GRACE", "1ms");
+    mediator.kill();
+    queue.write("a.md", "---\ntitle: a\n---\n");
+    queue.write("b.wip.md", "---\ntitle: b\nsession_id: t0-0\nassigned_at: 2020-01-01T00:00:00Z\n---\n");
+    queue.write("c.wip.md", "---\ntitle: c\n---\n");
+    let before = queue.files();
+    let ran = queue.cli(&["reap"]);
+    assert!(ran.code == 4 && ran.stderr.contains("does not answer"), "{ran:?}");
+    let mut worker = queue.spawn(&["work", "--poll", "50ms", "--command", "true"]);
+    let log = queue.home.path().join("log");
+    wait_until("it says so", || std::fs::read_to_string(&log).unwrap().matches("does not answer").count() >= 2);
+    assert_eq!(queue.files(), before);
+    assert_eq!(queue.cli(&["unassign", "b"]).code, 4);
+    mediator.restart();
+    let _agent = Agent::start(&mediator, "n1");
+    wait_until("all are done", || ["a", "b", "c"].iter().all(|it| queue.path(&format!("{it}.done.md")).exists()));
+    signal(worker.id(), "TERM");
+    worker.wait().unwrap();
+}
+
+#[test]
+fn a_worker_without_the_right_token_says_so_and_leaves_the_queue_as_it_was() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let mut queue = Queue::new(Some(&mediator));
+    queue.write("a.md", "---\ntitle: a\n---\n");
+    let before = queue.files();
+    queue.set("MEDIATOR_TOKEN", "made-up");
+    let ran = work(&queue, &["--command", "true"]);
+    assert!(ran.code == 2 && ran.stderr.contains("--token-file FILE or MEDIATOR_TOKEN"), "{ran:?}");
+    assert_eq!(queue.files(), before);
+    for (args, says) in [
+        (&["work"][..], "--templates DIR"),
+        (&["work", "--templates", "nowhere"], "no such folder"),
+        (&["work", "--command", "x", "--mediator", "ftp://x"], "http://HOST:PORT"),
+        (&["list", "--queue", "nowhere"], "make it"),
+        (&["list", "--state", "blocked"], "deps_wait"),
+        (&["new", "--title", " "], "title: a ticket needs one"),
+        (&["new", "--title", "a\nsession_id: b"], "one line"),
+        (&["new", "--title", "a", "--dep", "nope"], "there is no ticket nope"),
+        (&["new", "--title", "a", "--priority", "6"], "from 1 to 5"),
+        (&["show", "nope"], "enode tickets list"),
+        (&["show", "../x"], "without state and .md"),
+        (&["claim", "nope"], "enode tickets list"),
+        (&["done", "a"], "claim a"),
+        (&["answer", "a", "x"], "asks nothing"),
+        (&["unassign", "a"], "nobody works on a"),
+    ] {
+        let ran = queue.cli(args);
+        assert!(ran.code == 2 && ran.stderr.contains(says), "{args:?}: {says}: {ran:?}");
+    }
+    queue.set("TICKET_DONE", ".wip");
+    let ran = queue.cli(&["list"]);
+    assert!(ran.code == 2 && ran.stderr.contains("neither ends with the other"), "{ran:?}");
+    assert_eq!(queue.files(), before);
+}
+
+#[test]
+fn a_submission_without_an_answer_is_sent_again_and_makes_one_run() {
+    let mut mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    let queue = Queue::new(Some(&mediator));
+    for (stem, point) in [("a", "submit.before_commit"), ("b", "submit.after_commit")] {
+        mediator.kill();
+        mediator.restart_to_die_at(point);
+        queue.write(&format!("{stem}.md"), "---\ntitle: t\n---\n");
+        let mut worker = queue.spawn(&["work", "--once", "--command", "true"]);
+        wait_until(&format!("{point}: it has died"), || mediator.has_died());
+        let held = queue.text(&format!("{stem}.wip.md"));
+        assert!(held.contains("\nsession_id: "), "{point}: it may be stored, so the ticket stays claimed: {held}");
+        mediator.restart();
+        assert!(worker.wait().unwrap().success(), "{point}");
+        let page = mediator.json(&["runs", "--work", &format!("ticket:{stem}")]);
+        assert_eq!(page["runs"].as_array().unwrap().len(), 1, "{point}: {page}");
+        assert!(queue.path(&format!("{stem}.done.md")).exists(), "{point}");
+    }
+}
+
+#[test]
+fn r29_a_worker_whose_ticket_was_moved_by_a_person_does_not_claim_to_have_ended_it() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    let (queue, gate) = (Queue::new(Some(&mediator)), Gate::new());
+    queue.write("a.md", "---\ntitle: t\n---\n");
+    let command = format!("while [ ! -e {} ]; do sleep 0.05; done", gate.path("end").display());
+    let mut worker = queue.spawn(&["work", "--once", "--command", &command]);
+    wait_until("it runs", || runs(&mediator).iter().any(|it| it["state"] == "RUNNING"));
+    std::fs::rename(queue.path("a.wip.md"), queue.path("a.done.md")).unwrap();
+    let text = queue.text("a.done.md");
+    assert!(worker.wait().unwrap().success());
+    assert_eq!(queue.files().into_iter().collect::<Vec<_>>(), [("a.done.md".to_owned(), text)]);
+    let log = std::fs::read_to_string(queue.home.path().join("log")).unwrap();
+    assert!(log.contains("no longer ours now=\"done\"") || log.contains("no longer ours"), "{log}");
+    gate.open("end");
+}
+
+#[test]
+fn r44_a_worker_takes_tickets_in_the_order_of_the_list_under_any_suffix() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    for (wip, done) in [("", ""), ("-진행중", "-완료")] {
+        let mut queue = Queue::new(Some(&mediator));
+        queue.set("TICKET_INPROGRESS", wip);
+        queue.set("TICKET_DONE", done);
+        let done = if done.is_empty() { ".done" } else { done };
+        let mark = if wip.is_empty() { "p" } else { "q" };
+        let created = "created_at: 2026-01-01T00:00:0";
+        queue.write(&format!("{mark}1.md"), &format!("---\npriority: 1\n{created}1Z\n---\n"));
+        queue.write(&format!("{mark}2.md"), &format!("---\npriority: 2\n{created}2Z\n---\n"));
+        queue.write(&format!("{mark}3.md"), &format!("---\npriority: abc\n{created}3Z\n---\n"));
+        queue.write(&format!("{mark}4.md"), &format!("---\n{created}3Z\n---\n"));
+        queue.write(&format!("{mark}5.md"), &format!("---\npriority: 5\ndeps: [{mark}2, {mark}0]\n{created}5Z\n---\n"));
+        queue.write(&format!("{mark}0{done}.md"), "---\n---\n");
+        let line = queue.line();
+        assert_eq!(line, ["2", "5", "3", "4", "1"].map(|it| format!("{mark}{it}")));
+        let log = queue.home.path().join("taken").display().to_string();
+        work(&queue, &["--command", &format!("echo $TICKET >> {log}")]).ok();
+        let taken = std::fs::read_to_string(&log).unwrap();
+        assert_eq!(taken.lines().collect::<Vec<_>>(), line);
+        assert!(queue.files().into_keys().all(|name| name.ends_with(&format!("{done}.md"))), "{:?}", queue.files());
+    }
+}
+
+/// Files as other editors and systems write them.
+#[test]
+fn r06_decomposed_names_crlf_and_a_mark_at_the_beginning_come_through_unharmed() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    let queue = Queue::new(Some(&mediator));
+    let decomposed = "\u{1100}\u{1161}.md";
+    queue.write(decomposed, "\u{feff}---\r\ntitle: 가\r\nsquad: z\r\n---\r\n본문\r\n");
+    let mut readonly = std::fs::metadata(queue.path(decomposed)).unwrap().permissions();
+    readonly.set_readonly(true);
+    std::fs::set_permissions(queue.path(decomposed), readonly).unwrap();
+    work(&queue, &["--command", "true"]).ok();
+    let (name, text) = queue.files().pop_first().unwrap();
+    assert_eq!(name, "\u{ac00}.done.md");
+    assert!(
+        text.starts_with("\u{feff}---\r\ntitle: 가\r\nsquad: z\r\ncreated_at: ")
+            && text.ends_with("\r\n---\r\n본문\r\n")
+    );
+    assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "{text:?}");
+    assert!(std::fs::metadata(queue.path(&name)).unwrap().permissions().readonly());
+}
