@@ -1,23 +1,22 @@
 //! The mediator, asked by the owner's commands. Reads only.
 
-use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
+use anyhow::Context as _;
 use proto::v1::{
     GetRunRequest, ListNodesRequest, RunDetail, fleet_service_client::FleetServiceClient,
     run_service_client::RunServiceClient,
 };
 use shared::{NodeId, domain::Drain};
 use tonic::{
-    Code, Request, Status,
-    metadata::{Ascii, MetadataValue},
-    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
+    Code, Status,
+    transport::{Certificate, ClientTlsConfig, Endpoint, Identity},
 };
 
-use crate::{config::Config, session::retry::with_advice};
+use crate::{
+    config::Config,
+    session::{mediators::Mediators, retry::with_advice},
+};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -54,11 +53,7 @@ pub(super) struct Progress {
 }
 
 /// Connections that are opened when they are needed: one for each mediator of the fleet.
-pub(super) struct Remote {
-    channels: Vec<Channel>,
-    used: AtomicUsize,
-    token: Option<MetadataValue<Ascii>>,
-}
+pub(super) struct Remote(Mediators);
 
 impl Remote {
     pub(super) fn new(config: &Config) -> anyhow::Result<Self> {
@@ -79,41 +74,26 @@ impl Remote {
             anyhow::Ok(endpoint.connect_lazy())
         };
         let channels = config.mediator.iter().map(channel).collect::<anyhow::Result<Vec<_>>>()?;
-        anyhow::ensure!(!channels.is_empty(), "no mediator is configured");
-        let token = config.token.as_ref().map(|token| format!("Bearer {}", token.reveal()).parse()).transpose()?;
-        Ok(Self { channels, used: AtomicUsize::new(0), token })
-    }
-
-    fn channel(&self) -> Channel {
-        self.channels[self.used.load(Ordering::Relaxed) % self.channels.len()].clone()
-    }
-
-    fn request<T>(&self, message: T) -> Request<T> {
-        let mut request = Request::new(message);
-        if let Some(token) = &self.token {
-            let mut token = token.clone();
-            token.set_sensitive(true);
-            request.metadata_mut().insert("authorization", token);
-        }
-        request
+        let token = config.token.as_ref().map(|token| token.reveal());
+        Ok(Self(Mediators::new(channels, token)?.context("no mediator is configured")?))
     }
 
     /// Asks one mediator after the other until one answers.
     pub(super) async fn nodes(&self) -> Result<View, RemoteError> {
         let mut answer = self.nodes_of_one().await;
-        for _ in 1..self.channels.len() {
+        for _ in 1..self.0.count() {
             if !matches!(answer, Err(RemoteError::Unreachable(_))) {
                 break;
             }
-            self.used.fetch_add(1, Ordering::Relaxed);
+            self.0.leave();
             answer = self.nodes_of_one().await;
         }
         answer
     }
 
     async fn nodes_of_one(&self) -> Result<View, RemoteError> {
-        let mut client = FleetServiceClient::new(self.channel()).max_decoding_message_size(256 << 20);
-        let reply = client.list_nodes(self.request(ListNodesRequest {})).await.map_err(|status| failed(&status))?;
+        let mut client = FleetServiceClient::new(self.0.channel()).max_decoding_message_size(256 << 20);
+        let reply = client.list_nodes(self.0.request(ListNodesRequest {})).await.map_err(|status| failed(&status))?;
         let reply = reply.into_inner();
         let mut view = View::new();
         for node in reply.nodes {
@@ -130,8 +110,8 @@ impl Remote {
 
     /// Only for show, so that not knowing is fine.
     pub(super) async fn progress(&self, run_id: &str) -> Progress {
-        let mut client = RunServiceClient::new(self.channel());
-        let asked = client.get_run(self.request(GetRunRequest { run_id: run_id.to_owned() })).await;
+        let mut client = RunServiceClient::new(self.0.channel());
+        let asked = client.get_run(self.0.request(GetRunRequest { run_id: run_id.to_owned() })).await;
         asked.map(|reply| progress(&reply.into_inner())).unwrap_or_default()
     }
 }

@@ -4,13 +4,14 @@
 //! * [`node`]: one node as all parts of the agent share it.
 //! * [`stream`]: the work stream; [`upload`]: calls in a node's name and bulk data.
 //! * [`outbox`]: results that wait; [`delivery`]: sends them.
-//! * [`link`]: connections; [`retry`]: what a failure means; [`wire`]: messages.
+//! * [`link`]: connections, [`mediators`]: those of commands and workers; [`retry`]: what a failure means; [`wire`]: messages.
 //!
 //! The heartbeat is not here: it has a thread and a link of its own, so that nothing here can delay it.
 
 pub mod core;
 pub mod delivery;
 pub mod link;
+pub mod mediators;
 pub mod node;
 pub mod outbox;
 pub mod patience;

@@ -11,6 +11,7 @@ use shared::{
 use super::{
     Folder,
     back::Return,
+    file_work::off,
     finish::publish_new,
     gate::Gate,
     moves::Lost,
@@ -211,7 +212,7 @@ async fn still_asks(runs: &impl Runs, run: &RunId, origin: &Origin) -> Result<Op
 /// Unlocks tickets whose question nobody needs an answer to any more: the step was answered elsewhere, or its Run has
 /// ended. The answer file says so. Gives back the names of the files.
 pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Vec<String>, Trouble> {
-    let queue = super::worker::off(folder, |folder| folder.read()).await?;
+    let queue = off(folder, |folder| folder.read()).await?;
     let mut settled = Vec::new();
     for entry in line(&queue) {
         let Some(Hold::AnswerWait { .. }) = &entry.hold else { continue };
@@ -223,9 +224,8 @@ pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Vec
             RunNow::Succeeded | RunNow::Failed(_) | RunNow::Unknown => "The Run that asked has ended.",
         };
         let stem = entry.ticket.stem.clone();
-        let written = super::worker::off(folder, move |folder| {
-            answer(folder, &stem, why).map_err(|error| io::Error::other(error.to_string()))
-        });
+        let written =
+            off(folder, move |folder| answer(folder, &stem, why).map_err(|error| io::Error::other(error.to_string())));
         match written.await {
             Ok(file) => settled.push(file),
             Err(trouble) => tracing::warn!(ticket = %entry.ticket.stem, "its question could not be settled: {trouble}"),

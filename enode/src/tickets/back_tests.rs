@@ -1,5 +1,5 @@
 use super::{
-    super::{fake_tests::Fake, moves::Links},
+    super::{fake_tests::Fake, links::Links},
     *,
 };
 

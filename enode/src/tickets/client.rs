@@ -1,11 +1,6 @@
 //! The mediator over gRPC, as any other client of it: the only file here that knows the wire (`docs/adr/0021`).
 
-use std::{
-    error::Error as _,
-    path::PathBuf,
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::{error::Error as _, path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
 use proto::v1::{
@@ -14,12 +9,12 @@ use proto::v1::{
 };
 use shared::{RunId, ticket::question::Origin};
 use tonic::{
-    Code, Request, Status,
-    metadata::{Ascii, MetadataValue},
+    Code, Status,
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
 use super::runs::{Question, RunNow, Runs, Trouble};
+use crate::session::mediators::Mediators;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A stream that says nothing is looked at again after this.
@@ -41,11 +36,7 @@ pub struct Address {
 
 /// A connection that is made when it is needed. After silence the next mediator is asked.
 #[expect(missing_debug_implementations, reason = "it would show the token")]
-pub struct Client {
-    channels: Vec<Channel>,
-    used: AtomicUsize,
-    token: Option<MetadataValue<Ascii>>,
-}
+pub struct Client(Mediators);
 
 impl Client {
     /// Prepares it; nothing is sent yet.
@@ -67,7 +58,6 @@ impl Client {
             }
             channels.push(endpoint.connect_lazy());
         }
-        anyhow::ensure!(!channels.is_empty(), "--mediator: there is no address in it: write http://HOST:PORT");
         let token = match (&address.token_file, &address.token) {
             (Some(file), _) => {
                 let text = std::fs::read_to_string(file).with_context(|| format!("--token-file {}", file.display()))?;
@@ -76,24 +66,13 @@ impl Client {
             }
             (None, token) => token.clone().filter(|token| !token.trim().is_empty()),
         };
-        let token = token.map(|token| format!("Bearer {}", token.trim()).parse()).transpose();
-        let token = token.context("what is given as the token is none")?;
-        Ok(Self { channels, used: AtomicUsize::new(0), token })
+        let mediators = Mediators::new(channels, token.as_deref())?;
+        Ok(Self(mediators.context("--mediator: there is no address in it: write http://HOST:PORT")?))
     }
 
     fn runs(&self) -> RunServiceClient<Channel> {
-        let channel = self.channels[self.used.load(Ordering::Relaxed) % self.channels.len()].clone();
-        RunServiceClient::new(channel).max_decoding_message_size(LARGEST).max_encoding_message_size(LARGEST)
-    }
-
-    fn request<T>(&self, message: T) -> Request<T> {
-        let mut request = Request::new(message);
-        if let Some(token) = &self.token {
-            let mut token = token.clone();
-            token.set_sensitive(true);
-            request.metadata_mut().insert("authorization", token);
-        }
-        request
+        let runs = RunServiceClient::new(self.0.channel());
+        runs.max_decoding_message_size(LARGEST).max_encoding_message_size(LARGEST)
     }
 
     async fn ask<T>(&self, answer: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, Status> {
@@ -102,13 +81,13 @@ impl Client {
             Err(_) => Err(Status::unavailable(format!("no answer within {} seconds", PATIENCE.as_secs()))),
         };
         if answer.as_ref().is_err_and(is_silence) {
-            self.used.fetch_add(1, Ordering::Relaxed);
+            self.0.leave();
         }
         answer
     }
 
     async fn detail(&self, run: &RunId) -> Result<Option<RunDetail>, Trouble> {
-        let request = self.request(GetRunRequest { run_id: run.to_string() });
+        let request = self.0.request(GetRunRequest { run_id: run.to_string() });
         match self.ask(self.runs().get_run(request)).await {
             Ok(detail) => Ok(Some(detail)),
             Err(status) if status.code() == Code::NotFound => Ok(None),
@@ -118,7 +97,7 @@ impl Client {
 
     /// Reads a Run's stream until it is something else than `seen`.
     async fn watch(&self, run: &RunId, seen: &RunNow) -> Result<RunNow, Trouble> {
-        let request = self.request(GetRunRequest { run_id: run.to_string() });
+        let request = self.0.request(GetRunRequest { run_id: run.to_string() });
         let mut stream = match self.ask(self.runs().watch_run(request)).await {
             Ok(stream) => stream,
             Err(status) if status.code() == Code::NotFound => return Ok(RunNow::Unknown),
@@ -142,7 +121,7 @@ impl Client {
 
 impl Runs for Client {
     async fn reach(&self) -> Result<(), Trouble> {
-        let request = self.request(ListRunsRequest { limit: 1, ..ListRunsRequest::default() });
+        let request = self.0.request(ListRunsRequest { limit: 1, ..ListRunsRequest::default() });
         self.ask(self.runs().list_runs(request)).await.map(drop).map_err(|status| trouble(&status))
     }
 
@@ -159,19 +138,19 @@ impl Runs for Client {
 
     async fn open_of(&self, work: &str) -> Result<Vec<RunId>, Trouble> {
         let request = ListRunsRequest { work: work.to_owned(), limit: 1_000, ..ListRunsRequest::default() };
-        let page = self.ask(self.runs().list_runs(self.request(request))).await.map_err(|status| trouble(&status))?;
+        let page = self.ask(self.runs().list_runs(self.0.request(request))).await.map_err(|status| trouble(&status))?;
         let open = page.runs.iter().filter(|run| !matches!(run.state.as_str(), "SUCCEEDED" | "FAILED"));
         Ok(open.filter_map(|run| RunId::new(&run.run_id).ok()).collect())
     }
 
     async fn submit(&self, run: &RunId, contract: &[u8]) -> Result<(), Trouble> {
         let request = SubmitRequest { contract: contract.to_vec(), run_id: run.to_string() };
-        let answer = self.ask(self.runs().submit(self.request(request))).await;
+        let answer = self.ask(self.runs().submit(self.0.request(request))).await;
         answer.map(drop).map_err(|status| trouble(&status))
     }
 
     async fn form(&self, origin: &Origin) -> Result<Option<String>, Trouble> {
-        let page = self.ask(self.runs().list_asks(self.request(ListAsksRequest {}))).await;
+        let page = self.ask(self.runs().list_asks(self.0.request(ListAsksRequest {}))).await;
         let page = page.map_err(|status| trouble(&status))?;
         let ask = page.asks.into_iter().find(|ask| ask.run_id == origin.run && ask.step == origin.step);
         Ok(ask.map(|ask| ask.form).filter(|form| !form.is_empty()))
@@ -184,11 +163,11 @@ impl Runs for Client {
             attempt: origin.attempt,
             answer: json.to_owned(),
         };
-        self.ask(self.runs().answer(self.request(request))).await.map(drop).map_err(|status| trouble(&status))
+        self.ask(self.runs().answer(self.0.request(request))).await.map(drop).map_err(|status| trouble(&status))
     }
 
     async fn cancel(&self, run: &RunId) -> Result<(), Trouble> {
-        let request = self.request(CancelRequest { run_id: run.to_string() });
+        let request = self.0.request(CancelRequest { run_id: run.to_string() });
         self.ask(self.runs().cancel(request)).await.map(drop).map_err(|status| trouble(&status))
     }
 }

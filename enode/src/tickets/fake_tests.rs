@@ -12,7 +12,7 @@ use shared::{
 
 use super::{
     Folder,
-    moves::Links,
+    links::Links,
     runs::{RunNow, Runs, Trouble},
 };
 

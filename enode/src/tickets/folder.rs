@@ -11,7 +11,7 @@ use std::{
 
 use shared::ticket::{Document, Lane, Queue, Stem, Suffixes, Ticket, Unread};
 
-use super::{fail, moves::Links};
+use super::{fail, links::Links};
 use crate::clock;
 
 /// Larger files are no tickets.

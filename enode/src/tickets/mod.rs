@@ -19,9 +19,11 @@ pub mod client;
 mod fail;
 #[cfg(test)]
 mod fake_tests;
+mod file_work;
 pub mod finish;
 pub mod folder;
 mod gate;
+mod links;
 mod moves;
 pub mod reap;
 mod repair;

@@ -11,25 +11,6 @@ use tempfile::TempPath;
 
 use super::{Folder, fail};
 
-/// Whether the file system makes hard links.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Links {
-    /// As the kernel says.
-    Kernel,
-    /// Every link is refused, as on many shared file systems.
-    Refused,
-}
-
-impl Links {
-    /// The lowest call.
-    fn link(self, from: &Path, to: &Path) -> io::Result<()> {
-        match self {
-            Self::Kernel => fs::hard_link(from, to),
-            Self::Refused => Err(rustix::io::Errno::OPNOTSUPP.into()),
-        }
-    }
-}
-
 /// Why a name was not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lost {

@@ -2,7 +2,7 @@ use std::process::{Command, Stdio};
 
 use shared::ticket::Suffixes;
 
-use super::*;
+use super::{super::links::Links, *};
 
 fn folder(dir: &Path, links: Links) -> Folder {
     Folder::with(dir, Suffixes::default(), links).unwrap()

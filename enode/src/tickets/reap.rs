@@ -13,9 +13,9 @@ use super::{
     Folder,
     ask::{self, Passed},
     back::{self, Return, Returned},
+    file_work::off,
     finish,
     runs::{RunNow, Runs, Trouble},
-    worker::off,
 };
 
 /// How long a ticket may say nothing of who has it, and how long its Run may not be known: what lies between a claim

@@ -1,6 +1,6 @@
 use shared::ticket::Suffixes;
 
-use super::{super::moves::Links, *};
+use super::{super::links::Links, *};
 
 const OPEN: &str = "---\ntitle: t\n---\nbody\n";
 const HELD: &str = "---\ntitle: t\nsession_id: r1\nowner: me\n---\nbody\n";

@@ -11,9 +11,9 @@ use shared::{
 use super::{
     Folder,
     back::{self, Return},
+    file_work::off,
     reap::{self, Deed},
     runs::{RunNow, Runs, Trouble},
-    worker::off,
 };
 
 /// What became of it.

@@ -5,10 +5,7 @@
 //! id is sent again for as long as the mediator may have it, and whoever claims a ticket looks for a Run that is
 //! still open before it draws a new id.
 
-use std::{
-    io,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use shared::{
     Duration, RunId,
@@ -22,6 +19,7 @@ use super::{
     back::Return,
     claim::{self, ClaimError, Claimed},
     fail,
+    file_work::off,
     reap::{self, Deed},
     runs::{self, RunNow, Runs, Trouble},
     template::Templates,
@@ -56,17 +54,6 @@ pub enum Ended {
     Stopped,
     /// With `once`: there is nothing to take any more.
     Empty,
-}
-
-/// File work on a thread that may wait for the gate.
-pub(super) async fn off<T: Send + 'static>(
-    folder: &Arc<Folder>,
-    work: impl FnOnce(&Folder) -> io::Result<T> + Send + 'static,
-) -> Result<T, Trouble> {
-    let folder = folder.clone();
-    let done = tokio::task::spawn_blocking(move || work(&folder)).await;
-    let done = done.unwrap_or_else(|died| Err(io::Error::other(died.to_string())));
-    done.map_err(|error| Trouble::Refused(format!("the queue cannot be worked on: {error}")))
 }
 
 impl<R: Runs> Worker<R> {
@@ -132,7 +119,7 @@ impl<R: Runs> Worker<R> {
     /// What other workers have left, and questions that have their answer elsewhere.
     async fn look_after(&self) -> Result<(), Trouble> {
         *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock::boot_time());
-        for it in reap::reap(&self.folder, &self.runs, clock::now(), fail::grace()).await? {
+        for it in reap::reap(&self.folder, &self.runs, clock::now(), fail::grace(reap::GRACE)).await? {
             tracing::info!(ticket = %it.stem, "{}", said(&it.deed));
         }
         for file in ask::settle(&self.folder, &self.runs).await? {

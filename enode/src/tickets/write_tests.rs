@@ -2,7 +2,7 @@ use std::os::unix::fs::MetadataExt;
 
 use shared::ticket::Suffixes;
 
-use super::{super::moves::Links, *};
+use super::{super::links::Links, *};
 
 fn folder() -> (tempfile::TempDir, Folder) {
     let dir = tempfile::tempdir().unwrap();

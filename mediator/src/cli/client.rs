@@ -25,6 +25,7 @@ use super::{
     args::Global,
     exit::{Failure, Outcome},
     refusal,
+    shown::Shown,
 };
 use crate::config::{self, Layers};
 
@@ -43,47 +44,6 @@ pub(crate) struct Client {
     used: Arc<AtomicUsize>,
     bearer: Bearer,
     shown: Shown,
-}
-
-/// What this program says it is, for messages.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Shown {
-    /// The certificate.
-    pub(super) cert: Option<PathBuf>,
-    /// Where the token comes from.
-    pub(super) token: Option<String>,
-}
-
-impl Shown {
-    /// What to look at when a server wants nothing of the certificate, or would have one.
-    pub(super) fn about_certificate(&self) -> String {
-        match &self.cert {
-            Some(cert) => format!(
-                "--client-cert {cert} must be signed by the authority in the server's tls.client_ca and be valid today: \
-                 `openssl x509 -noout -issuer -dates -in {cert}` shows it, and the server's log why, with log.filter = \
-                 \"mediator=debug\". `mediator pki issue` makes another.",
-                cert = cert.display(),
-            ),
-            None => {
-                "A server with tls.client_auth = \"required\" wants a certificate: give one with --client-cert and \
-                     --client-key; `mediator pki issue` makes one."
-                    .to_owned()
-            }
-        }
-    }
-
-    /// What to do about not being known.
-    pub(super) fn about_caller(&self) -> String {
-        let other = "with --token-file FILE or MEDIATOR_TOKEN; an administrator makes one on the mediator's host.";
-        match (&self.cert, &self.token) {
-            (_, Some(from)) => format!("The token that was shown is that of {from}. Give another {other}"),
-            (Some(cert), None) => format!(
-                "What was shown is --client-cert {}. Show another one (`mediator pki issue` makes it), or give a token {other}",
-                cert.display()
-            ),
-            (None, None) => format!("Give a token {other}"),
-        }
-    }
 }
 
 /// The channel with the token on every call.

@@ -26,6 +26,7 @@ mod refusal;
 mod runs;
 mod settings;
 mod show;
+mod shown;
 mod status;
 mod submit;
 mod table;

@@ -6,8 +6,8 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use super::{
-    client::Shown,
     exit::{Exit, Failure},
+    shown::Shown,
 };
 
 /// Nothing was heard from the mediator, so the same request may be sent again.

@@ -8,7 +8,7 @@ use super::{
     file::Document,
     key,
     name::{Lane, Stem},
-    state::Warning,
+    warning::Warning,
 };
 use crate::Timestamp;
 

@@ -5,7 +5,7 @@
 //!
 //! `name` reads stem and lane from a file name, `file` reads and edits frontmatter byte for byte, `edit` writes what
 //! programs write, `data` makes plain data of a file, `queue` resolves which file speaks for a stem, `order` is the one
-//! order of the line with what holds each ticket in it, `state` has the words a person filters by, `question` the
+//! order of the line with what holds each ticket in it, `state` has the words a person filters by, `warning` what is odd about one, `question` the
 //! sections in which tickets and people talk.
 
 mod data;
@@ -17,10 +17,12 @@ pub mod order;
 pub mod question;
 pub mod queue;
 pub mod state;
+mod warning;
 
 pub use data::{Priority, Ticket, shown_ns};
 pub use file::{Document, NoTicket};
 pub use name::{Lane, Stem, Suffixes};
 pub use order::{Entry, Hold, line};
 pub use queue::{Queue, Unread};
-pub use state::{Choice, Status, Warning};
+pub use state::{Choice, Status};
+pub use warning::Warning;

@@ -8,7 +8,7 @@ use std::{
 use super::{
     data::Ticket,
     name::{Lane, Stem},
-    state::Warning,
+    warning::Warning,
 };
 
 /// A file that is no ticket although its name says so.

@@ -4,7 +4,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use super::{messages::*, *};
-use crate::cli::{client::Shown, refusal};
+use crate::cli::{refusal, shown::Shown};
 
 #[tokio::test]
 async fn nobody_there() {

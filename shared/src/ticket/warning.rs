@@ -1,0 +1,46 @@
+//! What may be odd about a ticket.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::name::Stem;
+
+/// What is odd about a ticket. None of these keeps it from being a ticket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "warning", content = "value", rename_all = "snake_case")]
+pub enum Warning {
+    /// `priority` is no whole number from 1 to 5.
+    BadPriority(String),
+    /// Something in `deps` cannot be a stem.
+    BadDep(String),
+    /// `ticket` leads to another file, or to none.
+    ShownOtherwise(String),
+    /// `awaiting` names what `deps` does not: nothing is locked.
+    MarkedNotLocked(Stem),
+    /// Something in `deps` is not there: it waits until somebody makes it.
+    MissingDep(Stem),
+    /// An answer that is open unlocks nothing, and would be worked on.
+    OpenAnswer,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadPriority(text) => {
+                write!(f, "priority {text:?} counts as 3: write a whole number from 1 to 5")
+            }
+            Self::BadDep(text) => write!(f, "deps: {text:?} cannot be a ticket and locks nothing: write its stem"),
+            Self::ShownOtherwise(text) => {
+                write!(f, "ticket: {text:?} is not this file: others name it by the file's stem")
+            }
+            Self::MarkedNotLocked(stem) => {
+                write!(f, "awaiting names {stem}, deps does not: nothing keeps a worker from taking it")
+            }
+            Self::MissingDep(stem) => write!(f, "deps: there is no {stem}; it waits until there is one that is done"),
+            Self::OpenAnswer => {
+                f.write_str("an answer that is not done unlocks nothing: rename it to end with .done.md")
+            }
+        }
+    }
+}
