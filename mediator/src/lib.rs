@@ -11,6 +11,7 @@ pub mod clock;
 pub mod config;
 pub mod error;
 mod fail;
+mod file;
 pub mod grpc;
 pub mod http;
 pub mod metrics;

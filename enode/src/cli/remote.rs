@@ -17,7 +17,7 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
 };
 
-use crate::config::Config;
+use crate::{config::Config, files};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -64,12 +64,12 @@ impl Remote {
     pub(super) fn new(config: &Config) -> anyhow::Result<Self> {
         let identity = match &config.certificate {
             None => None,
-            Some((cert, key)) => Some(Identity::from_pem(std::fs::read(cert)?, std::fs::read(key)?)),
+            Some((cert, key)) => Some(Identity::from_pem(files::read_small(cert)?, files::read_small(key)?)),
         };
         let channel = |url: &String| {
             let mut endpoint = Endpoint::from_shared(url.clone())?.connect_timeout(PATIENCE).timeout(PATIENCE);
             if let Some(ca_file) = &config.ca_file {
-                let authority = Certificate::from_pem(std::fs::read(ca_file)?);
+                let authority = Certificate::from_pem(files::read_small(ca_file)?);
                 let mut tls = ClientTlsConfig::new().ca_certificate(authority);
                 if let Some(identity) = &identity {
                     tls = tls.identity(identity.clone());
