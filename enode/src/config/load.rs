@@ -32,6 +32,7 @@ const KEYS: &[&str] = &[
     "start_timeout",
     "keep_workspace",
     "artifact_bytes",
+    "log_bytes",
     "disk",
     "disk.min_free",
     "quarantine",
@@ -83,6 +84,7 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
     let start_timeout = l.take("start_timeout", fields::duration).unwrap_or(defaults::START_TIMEOUT);
     let keep_workspace = l.take("keep_workspace", fields::duration).unwrap_or_default();
     let artifact_bytes = l.take("artifact_bytes", fields::size).unwrap_or(defaults::ARTIFACT_BYTES);
+    let log_bytes = l.take("log_bytes", fields::size).unwrap_or(defaults::LOG_BYTES);
     let min_free = l.take("disk.min_free", fields::size).unwrap_or(defaults::MIN_FREE);
     let min_free = Some(min_free).filter(|bytes| *bytes > 0);
     let quarantine = Rule {
@@ -114,6 +116,7 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
         start_timeout,
         keep_workspace,
         artifact_bytes,
+        log_bytes,
         min_free,
         quarantine,
         policy_file,
