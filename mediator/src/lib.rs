@@ -14,6 +14,7 @@ mod fail;
 mod file;
 pub mod grpc;
 pub mod http;
+mod json;
 pub mod metrics;
 pub mod record;
 pub mod schema;

@@ -128,7 +128,11 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
 /// What [`Config::mediator`] may hold.
 pub(crate) fn is_mediator_url(url: &str) -> bool {
     url.parse::<http::Uri>().is_ok_and(|uri| {
-        matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some() && uri.path() == "/"
+        let authority = uri.authority().map_or("", |it| it.as_str());
+        // What is no port would be passed over, and the scheme's own taken.
+        let port = uri.host().and_then(|host| authority.strip_prefix(host));
+        let is_port = port.is_some_and(|port| port.is_empty() || uri.port_u16().is_some_and(|it| it > 0));
+        matches!(uri.scheme_str(), Some("http" | "https")) && is_port && uri.path() == "/" && uri.query().is_none()
     })
 }
 

@@ -99,7 +99,20 @@ impl Client {
                 .advise("Write it as http://HOST:PORT or https://HOST:PORT.")
         };
         let uri: Uri = url.parse().map_err(|_| bad("this is not a URL"))?;
-        uri.host().ok_or_else(|| bad("this URL names no host"))?;
+        let host = uri.host().ok_or_else(|| bad("this URL names no host"))?;
+        let authority = uri.authority().map_or("", |it| it.as_str());
+        if authority.contains('@') {
+            return Err(bad("a user in it means nothing here; a token is given with --token-file"));
+        }
+        if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+            return Err(bad("there must be nothing behind the port"));
+        }
+        // What is no port would be passed over, and the scheme's own taken.
+        if let Some(port) = authority.strip_prefix(host).and_then(|it| it.strip_prefix(':'))
+            && uri.port_u16().is_none_or(|it| it == 0)
+        {
+            return Err(bad(&format!("port {port:?} is not a number from 1 to 65535")));
+        }
         let tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
