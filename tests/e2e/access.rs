@@ -116,7 +116,8 @@ fn a_pipe_in_the_place_of_a_tls_file_holds_up_nothing() {
     std::fs::remove_file(&key).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, &key, rustix::fs::Mode::RWXU).unwrap();
     wait_until("the mediator says so", || mediator.log().contains("a pipe, not a regular file"));
-    mediator.cli(&["nodes"]).ok();
+    let token = mediator.home.path().join("admin.token");
+    mediator.cli(&["--token-file", token.to_str().unwrap(), "nodes"]).ok();
     assert_eq!(mediator.stop(), 0);
     let ran = run(Command::new(tests::mediator::binary("mediator"))
         .args(["serve", "--tls-cert", &cert, "--tls-key", &key])
