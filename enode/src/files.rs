@@ -98,6 +98,22 @@ pub fn read_regular(path: &Path, limit: u64) -> Result<Option<Regular>, ReadErro
     }
 }
 
+/// Most bytes of a key, a certificate or a note of our own.
+const SMALL: u64 = 1 << 20;
+
+/// Reads a small regular file that must be there, such as a certificate.
+///
+/// # Errors
+/// As [`read_regular`]; `NotFound` where there is nothing.
+pub fn read_small(path: &Path) -> io::Result<Vec<u8>> {
+    match read_regular(path, SMALL) {
+        Ok(Some(file)) => Ok(file.bytes),
+        Ok(None) => Err(io::ErrorKind::NotFound.into()),
+        Err(ReadError::Io(error)) => Err(error),
+        Err(why) => Err(io::Error::other(format!("it {why}"))),
+    }
+}
+
 /// `NotADirectory`: a part of the path is a file, so there is nothing at its end.
 fn nothing_there(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
@@ -199,6 +215,15 @@ mod tests {
         for none in ["none", "no/folder", "huge/below"] {
             assert!(read_regular(&at(none), 1024).unwrap().is_none(), "{none}");
         }
+    }
+
+    #[test]
+    fn a_small_file_that_must_be_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("it");
+        assert_eq!(read_small(&at).unwrap_err().kind(), io::ErrorKind::NotFound);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &at, rustix::fs::Mode::RWXU).unwrap();
+        assert!(read_small(&at).unwrap_err().to_string().contains("a pipe"));
     }
 
     #[test]

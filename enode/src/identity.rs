@@ -120,6 +120,8 @@ impl Identity {
     fn write(&self) -> Result<(), IdentityError> {
         let failed = |source| IdentityError { node: self.node.clone(), path: self.path.clone(), source };
         let bytes = serde_json::to_vec_pretty(&self.noted).map_err(|error| failed(error.into()))?;
+        // A step may have removed the folder.
+        self.path.parent().map_or(Ok(()), files::make_private_dir).map_err(failed)?;
         files::write_atomic(&self.path, &bytes, 0o600).map_err(failed)
     }
 }

@@ -7,6 +7,7 @@ pub mod app;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod descriptors;
 pub mod detect;
 pub mod files;
 pub mod heartbeat;

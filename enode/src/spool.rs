@@ -16,7 +16,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use shared::{NodeId, Nonce, RunId, Seq, StepName, Timestamp};
 
-use crate::session::core::StepKey;
+use crate::{files, session::core::StepKey};
 
 /// The file that was the last result.
 const SPARE_RESULT: &str = ".next.tmp";
@@ -124,6 +124,22 @@ pub fn make_private(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
+/// Does what needs a folder, and makes the folder again if it is gone: what a step has removed must not keep the next
+/// ones from being executed.
+///
+/// # Errors
+/// As `work` says, or as the file system says of the folder.
+pub fn in_folder<T>(dir: &Path, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match work() {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            make_private(dir)?;
+            tracing::warn!(path = %dir.display(), "a folder of the agent was gone and is made again");
+            work()
+        }
+        done => done,
+    }
+}
+
 /// Writes a file completely or not at all, and for good: also a loss of power does not undo it.
 ///
 /// # Errors
@@ -192,7 +208,7 @@ impl Spool {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             Ok(()) | Err(_) => {}
         }
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+        in_folder(&self.dir, || OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path))
     }
 
     /// Where the output of an execution is written.
@@ -216,7 +232,7 @@ impl Spool {
         for entry in fs::read_dir(&self.dir)? {
             let path = entry?.path();
             match path.extension().and_then(|it| it.to_str()) {
-                Some("json") => match fs::read(&path)
+                Some("json") => match files::read_small(&path)
                     .map_err(|e| e.to_string())
                     .and_then(|text| serde_json::from_slice::<Record>(&text).map_err(|e| format!("not a result: {e}")))
                 {
@@ -243,7 +259,8 @@ impl Spool {
     /// As the file system says, such as a full disk.
     pub fn put(&self, record: &Record) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(record)?;
-        write(&self.dir.join(SPARE_RESULT), &self.result_path(&record.key()), &text, |_| Ok(()))
+        let (draft, path) = (self.dir.join(SPARE_RESULT), self.result_path(&record.key()));
+        in_folder(&self.dir, || write(&draft, &path, &text, |_| Ok(())))
     }
 
     /// Sees to it that a spooled result, with its log, outlives a loss of power.
@@ -285,7 +302,10 @@ impl Spool {
         let record = Record { refused: Some(why.to_owned()), ..record.clone() };
         let moved = serde_json::to_vec_pretty(&record)
             .map_err(io::Error::from)
-            .and_then(|text| write_durably(&self.refused.join(format!("{key}.json")), &text))
+            .and_then(|text| {
+                let path = self.refused.join(format!("{key}.json"));
+                in_folder(&self.refused, || write_durably(&path, &text))
+            })
             .and_then(|()| match fs::rename(self.log_path(&key), self.refused.join(format!("{key}.log"))) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
                 Ok(()) | Err(_) => Ok(()),
@@ -309,7 +329,7 @@ impl Spool {
     fn set_aside(&self, path: &Path, why: &str) {
         let Some(name) = path.file_name() else { return };
         tracing::warn!(path = %path.display(), why, "moved to the refused results");
-        if let Err(e) = fs::rename(path, self.refused.join(name)) {
+        if let Err(e) = make_private(&self.refused).and_then(|()| fs::rename(path, self.refused.join(name))) {
             tracing::error!(path = %path.display(), error = %e, "cannot move it");
         }
     }

@@ -130,3 +130,29 @@ fn files_go_round_and_nothing_of_one_result_is_in_the_next() {
         assert_eq!(names(&state.path().join("spool/yard@1")), [""; 0]);
     }
 }
+
+#[test]
+fn a_spool_that_a_step_has_removed_is_made_again() {
+    let state = tempfile::tempdir().unwrap();
+    let spool = Spool::open(state.path(), &node()).unwrap();
+    let gone = || ["spool", "refused"].iter().for_each(|it| drop(fs::remove_dir_all(state.path().join(it))));
+    let key = record("r").key();
+    gone();
+    spool.create_log(&key).unwrap();
+    gone();
+    spool.put(&record("r")).unwrap();
+    gone();
+    spool.create_log(&key).unwrap();
+    spool.refuse(&record("r"), "why");
+    assert_eq!(names(&state.path().join("refused/yard@1")), ["r_2_1.json", "r_2_1.log"]);
+}
+
+#[test]
+fn a_pipe_in_the_spool_is_not_waited_for() {
+    let state = tempfile::tempdir().unwrap();
+    let spool = Spool::open(state.path(), &node()).unwrap();
+    let pipe = state.path().join("spool/yard@1/r_2_1.json");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+    assert_eq!(spool.load().unwrap(), []);
+    assert!(!pipe.exists(), "it is set aside");
+}

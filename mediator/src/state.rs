@@ -17,6 +17,7 @@ use anyhow::{Context, bail};
 use crate::{
     clock,
     config::{Config, redact},
+    file,
     store::Store,
 };
 
@@ -169,7 +170,7 @@ fn once(path: &Path, text: &str) -> io::Result<String> {
         Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(error.error),
     }
-    Ok(std::fs::read_to_string(path)?.trim().to_owned())
+    Ok(file::read_text(path, file::SMALL)?.trim().to_owned())
 }
 
 #[cfg(test)]

@@ -107,6 +107,27 @@ fn a_small_fleet_over_tls() {
     drop(agent);
 }
 
+/// A pipe in the place of a file that the mediator reads while it serves, and of one that it reads at its start.
+#[test]
+fn a_pipe_in_the_place_of_a_tls_file_holds_up_nothing() {
+    let pki = Pki::new();
+    let (cert, key) = (pki.file("server.crt"), pki.file("server.key"));
+    let mut mediator = Mediator::start_tls(&cert, &key, &pki.file("ca.crt"));
+    std::fs::remove_file(&key).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &key, rustix::fs::Mode::RWXU).unwrap();
+    wait_until("the mediator says so", || mediator.log().contains("a pipe, not a regular file"));
+    let token = mediator.home.path().join("admin.token");
+    mediator.cli(&["--token-file", token.to_str().unwrap(), "nodes"]).ok();
+    assert_eq!(mediator.stop(), 0);
+    let ran = run(Command::new(tests::mediator::binary("mediator"))
+        .args(["serve", "--tls-cert", &cert, "--tls-key", &key])
+        .env_clear()
+        .env("HOME", pki.home.path())
+        .env("MEDIATOR_STATE_DIR", pki.home.path()));
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.stderr.contains("a pipe"), "{ran:?}");
+}
+
 /// An authority with a server's certificate, and what `pki issue` made of it.
 struct Pki {
     home: tempfile::TempDir,

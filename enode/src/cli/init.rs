@@ -115,6 +115,9 @@ name = "build"
 #   keep_workspace = "0s"
 # Largest output file.
 #   artifact_bytes = "1GiB"
+# Most of a step's output that is spooled here; the rest is counted and lost. A mediator has a limit of its own
+# (limits.log_bytes, 64MiB by default): keep this one above it.
+#   log_bytes = "80MiB"
 #
 # Coding agents that contracts may use in `agent` steps: any command. Each is advertised as capability `agent` with
 # attribute `harness`. {{prompt}}, {{prompt_file}}, {{schema_file}}, {{answer_file}} and {{max_turns}} are filled in; what stands

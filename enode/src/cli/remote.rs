@@ -15,6 +15,7 @@ use tonic::{
 
 use crate::{
     config::Config,
+    files,
     session::{mediators::Mediators, retry::with_advice},
 };
 
@@ -59,12 +60,12 @@ impl Remote {
     pub(super) fn new(config: &Config) -> anyhow::Result<Self> {
         let identity = match &config.certificate {
             None => None,
-            Some((cert, key)) => Some(Identity::from_pem(std::fs::read(cert)?, std::fs::read(key)?)),
+            Some((cert, key)) => Some(Identity::from_pem(files::read_small(cert)?, files::read_small(key)?)),
         };
         let channel = |url: &String| {
             let mut endpoint = Endpoint::from_shared(url.clone())?.connect_timeout(PATIENCE).timeout(PATIENCE);
             if let Some(ca_file) = &config.ca_file {
-                let authority = Certificate::from_pem(std::fs::read(ca_file)?);
+                let authority = Certificate::from_pem(files::read_small(ca_file)?);
                 let mut tls = ClientTlsConfig::new().ca_certificate(authority);
                 if let Some(identity) = &identity {
                     tls = tls.identity(identity.clone());

@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::{Exit, Failure, Outcome};
-use crate::{app, config::Config, local::Lock};
+use crate::{app, config::Config, descriptors, local::Lock};
 
 pub(super) async fn run(config: Config) -> Outcome {
     let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -15,6 +15,7 @@ pub(super) async fn run(config: Config) -> Outcome {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
+    descriptors::make_room(config.slots);
     let _lock = Lock::take(&config.state_dir).map_err(|error| Failure::new(Exit::Refused, error))?;
     tracing::info!(
         name = config.name, slots = config.slots, mediator = config.mediator.join(","),

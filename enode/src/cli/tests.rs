@@ -65,7 +65,7 @@ fn the_defaults_that_init_shows_are_the_defaults() {
     let (head, tail) = text.split_once("# What this machine offers.").unwrap();
     let shown: Vec<_> =
         tail.lines().filter_map(|line| line.strip_prefix("#   ")).filter(|line| line.contains(" = ")).collect();
-    assert_eq!(shown.len(), 8, "{shown:?}");
+    assert_eq!(shown.len(), 9, "{shown:?}");
     let tables = tail.split_once("#\n# Do not lend").unwrap().1;
     let tables: Vec<_> = tables
         .lines()

@@ -32,6 +32,7 @@ const KEYS: &[&str] = &[
     "start_timeout",
     "keep_workspace",
     "artifact_bytes",
+    "log_bytes",
     "disk",
     "disk.min_free",
     "quarantine",
@@ -86,6 +87,7 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
     let start_timeout = l.take("start_timeout", fields::duration).unwrap_or(defaults::START_TIMEOUT);
     let keep_workspace = l.take("keep_workspace", fields::duration).unwrap_or_default();
     let artifact_bytes = l.take("artifact_bytes", fields::size).unwrap_or(defaults::ARTIFACT_BYTES);
+    let log_bytes = l.take("log_bytes", fields::size).unwrap_or(defaults::LOG_BYTES);
     let min_free = l.take("disk.min_free", fields::size).unwrap_or(defaults::MIN_FREE);
     let min_free = Some(min_free).filter(|bytes| *bytes > 0);
     let quarantine = Rule {
@@ -117,6 +119,7 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
         start_timeout,
         keep_workspace,
         artifact_bytes,
+        log_bytes,
         min_free,
         quarantine,
         policy_file,
@@ -128,7 +131,11 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
 /// What [`Config::mediator`] may hold.
 pub(crate) fn is_mediator_url(url: &str) -> bool {
     url.parse::<http::Uri>().is_ok_and(|uri| {
-        matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some() && uri.path() == "/"
+        let authority = uri.authority().map_or("", |it| it.as_str());
+        // What is no port would be passed over, and the scheme's own taken.
+        let port = uri.host().and_then(|host| authority.strip_prefix(host));
+        let is_port = port.is_some_and(|port| port.is_empty() || uri.port_u16().is_some_and(|it| it > 0));
+        matches!(uri.scheme_str(), Some("http" | "https")) && is_port && uri.path() == "/" && uri.query().is_none()
     })
 }
 

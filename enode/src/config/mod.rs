@@ -65,6 +65,8 @@ pub struct Config {
     pub keep_workspace: Duration,
     /// Largest output file in bytes.
     pub artifact_bytes: u64,
+    /// Most bytes of a step's output that are spooled.
+    pub log_bytes: u64,
     /// Bytes that must be free where Runs work for the node to be lent; off when `None`.
     pub min_free: Option<u64>,
     /// When a node that fails everything is held back.
@@ -136,6 +138,7 @@ impl Config {
             start_timeout: defaults::START_TIMEOUT,
             keep_workspace: Duration::default(),
             artifact_bytes: defaults::ARTIFACT_BYTES,
+            log_bytes: defaults::LOG_BYTES,
             min_free: Some(defaults::MIN_FREE),
             quarantine: defaults::QUARANTINE,
             policy_file: state_dir.join(format!("{name}.policy.toml")),
@@ -166,6 +169,8 @@ mod defaults {
     pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(30);
     pub(super) const START_TIMEOUT: Duration = Duration::from_secs(30);
     pub(super) const ARTIFACT_BYTES: u64 = 1 << 30;
+    /// Somewhat more than a mediator keeps by default, so that it is the mediator's limit that counts.
+    pub(super) const LOG_BYTES: u64 = 80 << 20;
     /// A build that finds less fails anyway, and takes the machine's own programs with it.
     pub(super) const MIN_FREE: u64 = 1 << 30;
     pub(super) const QUARANTINE: Rule = Rule { after: 5, within: Duration::from_secs(10) };

@@ -38,6 +38,7 @@ impl Config {
             ("start_timeout", json!(self.start_timeout)),
             ("keep_workspace", json!(self.keep_workspace)),
             ("artifact_bytes", json!(self.artifact_bytes)),
+            ("log_bytes", json!(self.log_bytes)),
             ("disk.min_free", json!(self.min_free.unwrap_or(0))),
             ("quarantine.after", json!(self.quarantine.after)),
             ("quarantine.within", json!(self.quarantine.within)),

@@ -20,7 +20,7 @@ use tonic::{
 };
 
 use super::retry::CallError;
-use crate::config::Config;
+use crate::{config::Config, files};
 
 type Client = NodeServiceClient<InterceptedService<Channel, Bearer>>;
 
@@ -111,13 +111,13 @@ impl Link {
         let authority = match &config.ca_file {
             None => None,
             Some(path) => Some(Certificate::from_pem(
-                std::fs::read(path)
+                files::read_small(path)
                     .map_err(|source| LinkError::Authority { path: path.display().to_string(), source })?,
             )),
         };
         let read = |path: &std::path::Path| {
             let certificate = |source| LinkError::Certificate { path: path.display().to_string(), source };
-            std::fs::read(path).map_err(certificate)
+            files::read_small(path).map_err(certificate)
         };
         let identity = match &config.certificate {
             None => None,

@@ -53,14 +53,16 @@ impl Client {
             let endpoint = Endpoint::from_shared(url.to_owned())?.connect_timeout(PATIENCE).tcp_nodelay(true);
             let mut endpoint = endpoint.http2_keep_alive_interval(PATIENCE).keep_alive_timeout(PATIENCE);
             if let Some(file) = &address.ca_file {
-                let pem = std::fs::read(file).with_context(|| format!("--ca-file {}", file.display()))?;
+                let pem = crate::files::read_small(file).with_context(|| format!("--ca-file {}", file.display()))?;
                 endpoint = endpoint.tls_config(ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)))?;
             }
             channels.push(endpoint.connect_lazy());
         }
         let token = match (&address.token_file, &address.token) {
             (Some(file), _) => {
-                let text = std::fs::read_to_string(file).with_context(|| format!("--token-file {}", file.display()))?;
+                let text =
+                    crate::files::read_small(file).with_context(|| format!("--token-file {}", file.display()))?;
+                let text = String::from_utf8(text).with_context(|| format!("--token-file {}", file.display()))?;
                 anyhow::ensure!(!text.trim().is_empty(), "--token-file {}: there is no token in it", file.display());
                 Some(text)
             }

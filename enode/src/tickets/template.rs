@@ -102,8 +102,8 @@ impl Templates {
             return self.of_command(command);
         };
         let from = path.display().to_string();
-        let bytes =
-            std::fs::read(&path).map_err(|error: io::Error| TemplateError::Bad(from.clone(), error.to_string()))?;
+        let bytes = crate::files::read_small(&path)
+            .map_err(|error: io::Error| TemplateError::Bad(from.clone(), error.to_string()))?;
         let contract = contract::parse(&bytes).map_err(|why| TemplateError::Bad(from.clone(), why.to_string()))?;
         Ok((contract, from))
     }

@@ -7,9 +7,9 @@
 use std::{
     fs::{self, File},
     io,
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    sync::{Arc, LazyLock},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use shared::{Duration, NodeId, RunId};
 
 use crate::{
-    clock,
+    clock, files,
     spool::{folder_name, make_private},
 };
 
@@ -122,7 +122,7 @@ struct Note {
 #[derive(Debug, Clone)]
 pub struct Notes {
     path: PathBuf,
-    file: Arc<File>,
+    file: Arc<Mutex<File>>,
 }
 
 impl Notes {
@@ -131,11 +131,19 @@ impl Notes {
     /// # Errors
     /// The folder could not be made.
     pub fn open(state_dir: &Path, node: &NodeId) -> io::Result<Self> {
-        let dir = state_dir.join("groups");
-        make_private(&dir)?;
-        let path = dir.join(format!("{}.json", folder_name(node)));
-        let file = File::options().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path)?;
-        Ok(Self { path, file: Arc::new(file) })
+        let path = state_dir.join("groups").join(format!("{}.json", folder_name(node)));
+        let file = open_note(&path)?;
+        Ok(Self { path, file: Arc::new(Mutex::new(file)) })
+    }
+
+    /// Writes a line, into a new file if a step has removed the one that is open.
+    fn put(&self, line: &[u8]) -> io::Result<()> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let identity = |it: fs::Metadata| (it.dev(), it.ino());
+        if fs::symlink_metadata(&self.path).map(identity).ok() != file.metadata().map(identity).ok() {
+            *file = open_note(&self.path)?;
+        }
+        file.write_all_at(line, 0)
     }
 
     /// Notes that a group with this `$OUT` is about to start.
@@ -160,18 +168,18 @@ impl Notes {
         let mut line = serde_json::to_vec(&Note { group, started, boot, run_id, out })?;
         line.push(b'\n');
         // Not synced: what outlives the machine's power names another boot.
-        self.file.write_all_at(&line, 0)
+        self.put(&line)
     }
 
     /// The group is gone.
     pub fn clear(&self) {
-        if let Err(e) = self.file.write_all_at(b"\n", 0) {
+        if let Err(e) = self.put(b"\n") {
             tracing::warn!(path = %self.path.display(), error = %e, "cannot remove the note of a process group");
         }
     }
 
     fn read(&self) -> Option<Note> {
-        let text = fs::read(&self.path).ok()?;
+        let text = files::read_small(&self.path).ok()?;
         serde_json::from_slice(text.split(|byte| *byte == b'\n').next()?).ok()
     }
 
@@ -195,6 +203,11 @@ impl Notes {
         self.clear();
         true
     }
+}
+
+fn open_note(path: &Path) -> io::Result<File> {
+    make_private(path.parent().unwrap_or(path))?;
+    File::options().create(true).truncate(false).read(true).write(true).mode(0o600).open(path)
 }
 
 impl Note {

@@ -53,6 +53,17 @@ async fn what_an_earlier_life_left_is_killed() {
 }
 
 #[tokio::test]
+async fn a_note_that_a_step_has_removed_is_made_again() {
+    let (state, notes, run) = notes();
+    fs::remove_dir_all(state.path().join("groups")).unwrap();
+    let left = Started::new("sleep 1000", "left");
+    notes.write(left.group(), &run, Path::new("/nowhere/out")).unwrap();
+    let next_life = Notes::open(state.path(), &NodeId::new("yard/0").unwrap()).unwrap();
+    assert!(next_life.sweep(LONG).await);
+    assert!(!is_alive(left.group()));
+}
+
+#[tokio::test]
 async fn a_group_without_its_leader_is_killed_if_a_member_names_the_run() {
     for (run_of_member, killed) in [("left", true), ("foreign", false)] {
         let (_state, notes, run) = notes();

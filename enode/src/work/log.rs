@@ -1,8 +1,8 @@
 //! The output of a program on its way from the pipe to a file.
 //!
 //! The file is what the upload reads, so that a mediator that is away, or a program that floods, costs disk and
-//! not memory. When the disk is full the program is not held up: the rest is counted, and the report's
-//! `log_bytes` then shows that the log is truncated.
+//! not memory. It costs so much disk and no more: what comes after that, and what finds no room on a full disk, is
+//! read and counted, so that the program is not held up, and the report's `log_bytes` shows that the log is truncated.
 
 use std::io;
 
@@ -64,15 +64,17 @@ async fn read_some(pipe: &mut Option<pipe::Receiver>, buffer: &mut [u8]) -> io::
 pub struct LogFile {
     file: File,
     written: watch::Sender<Written>,
+    /// Bytes that may still be written.
+    room: u64,
     /// Bytes that found no room.
     lost: u64,
 }
 
 impl LogFile {
-    /// Into a file that is empty.
+    /// Into a file that is empty, at most so many bytes.
     #[must_use]
-    pub fn new(file: std::fs::File) -> Self {
-        Self { file: file.into(), written: watch::Sender::new(Written::default()), lost: 0 }
+    pub fn new(file: std::fs::File, limit: u64) -> Self {
+        Self { file: file.into(), written: watch::Sender::new(Written::default()), room: limit, lost: 0 }
     }
 
     /// Follows how far it is written.
@@ -83,7 +85,9 @@ impl LogFile {
 
     /// Appends.
     pub async fn append(&mut self, data: &[u8]) {
-        if self.lost == 0 {
+        let fits = if self.lost > 0 { 0 } else { data.len().min(usize::try_from(self.room).unwrap_or(usize::MAX)) };
+        let (mut data, rest) = data.split_at(fits);
+        if !data.is_empty() {
             let stored = async {
                 self.file.write_all(data).await?;
                 self.file.flush().await
@@ -91,12 +95,20 @@ impl LogFile {
             match stored.await {
                 Ok(()) => {
                     self.written.send_modify(|it| it.bytes += data.len() as u64);
-                    return;
+                    self.room -= data.len() as u64;
+                    data = &[];
                 }
                 Err(e) => tracing::error!(error = %e, "no room for the log in the spool: the rest of it is lost"),
             }
         }
-        self.lost += data.len() as u64;
+        if data.is_empty() && !rest.is_empty() && self.lost == 0 {
+            let spooled = self.written.borrow().bytes;
+            tracing::warn!(
+                bytes = spooled,
+                "the log of a step is as long as `log_bytes` allows: the rest of it is lost"
+            );
+        }
+        self.lost += (data.len() + rest.len()) as u64;
     }
 
     /// Copies everything from the pipes until they end, or until `over` says that the group is gone and what is
@@ -166,12 +178,29 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_disk_holds_up_nobody_and_shows_in_the_count() {
-        let mut log = LogFile::new(std::fs::File::options().write(true).open("/dev/full").unwrap());
+        let mut log = LogFile::new(std::fs::File::options().write(true).open("/dev/full").unwrap(), 100);
         let written = log.written();
         log.append(b"12345").await;
         log.append(b"678").await;
         assert_eq!(written.borrow().bytes, 0);
         assert_eq!(log.close(), 8, "fewer stored than this is a truncated log");
+    }
+
+    #[tokio::test]
+    async fn a_log_takes_so_much_disk_and_no_more_and_the_program_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let (reader, mut writer) = io::pipe().unwrap();
+        let pipe = pipe::Receiver::from_owned_fd(reader.into()).unwrap();
+        // More than a pipe holds: it ends only if somebody goes on reading.
+        let program = tokio::task::spawn_blocking(move || {
+            (0..40).for_each(|_| io::Write::write_all(&mut writer, &[b'x'; 10_000]).unwrap());
+        });
+        let log = LogFile::new(std::fs::File::create(&path).unwrap(), 12_345);
+        let log = log.copy(pipe, None, CancellationToken::new()).await.0;
+        program.await.unwrap();
+        assert_eq!(log.close(), 400_000, "all of it is counted");
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 12_345);
     }
 
     #[tokio::test]
@@ -182,7 +211,8 @@ mod tests {
         io::Write::write_all(&mut writer, b"last words\n").unwrap();
         let over = CancellationToken::new();
         over.cancel();
-        let log = LogFile::new(std::fs::File::create(dir.path().join("log")).unwrap()).copy(pipe, None, over).await.0;
+        let log =
+            LogFile::new(std::fs::File::create(dir.path().join("log")).unwrap(), 1_000).copy(pipe, None, over).await.0;
         log.close();
         let text = std::fs::read_to_string(dir.path().join("log")).unwrap();
         assert!(text.starts_with("last words\n[enode] a process outside the group"), "{text}");

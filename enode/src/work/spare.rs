@@ -2,8 +2,8 @@
 //!
 //! Making and removing folders for every step is what a busy node would do most: file systems look for a free inode
 //! among those that were freed a moment ago, and pass over all of them. Emptied and renamed, a folder costs nothing.
-//! Only folders that are as they were made are kept: a program that changed mode, owner or attributes of its working
-//! directory leaves nothing of that to the next Run.
+//! Only folders that are as they were made are kept: a program that changed mode, owner, attributes or flags of its
+//! working directory leaves nothing of that to the next Run.
 
 use std::{
     fs::{self, File, Permissions},
@@ -12,9 +12,10 @@ use std::{
     path::Path,
 };
 
+use rustix::fs::IFlags;
 use shared::Nonce;
 
-use super::tree::remove_tree;
+use super::tree::{flags, remove_tree};
 use crate::spool::make_private;
 
 /// The spare folder; no run id begins with a dot.
@@ -46,20 +47,21 @@ pub(super) fn furnish_attempt(attempt: &Path) -> io::Result<()> {
 
 /// Empties a Run's folder and keeps it as the spare one. False: there is one, or this one is not as it was made.
 pub(super) fn keep(home: &Path, spare: &Path) -> io::Result<bool> {
-    if spare.exists() || !is_as_made(home)? {
+    let fresh = flags_of_fresh(home)?;
+    if spare.exists() || !is_as_made(home, fresh)? {
         return Ok(false);
     }
     let next = home.join(NEXT);
     for entry in fs::read_dir(home)? {
         let path = entry?.path();
-        if path.ends_with(LEASE) {
+        if path.ends_with(LEASE) && is_mark(&path, fresh)? {
             continue;
         }
         let kept = if path.ends_with(RUN) {
-            emptied(&path)?
+            emptied(&path, fresh)?
         } else {
             // The first attempt that is found.
-            path == next || (!next.exists() && emptied_attempt(&path)? && fs::rename(&path, &next).is_ok())
+            path == next || (!next.exists() && emptied_attempt(&path, fresh)? && fs::rename(&path, &next).is_ok())
         };
         if !kept {
             remove_tree(&path)?;
@@ -69,13 +71,13 @@ pub(super) fn keep(home: &Path, spare: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-fn emptied_attempt(attempt: &Path) -> io::Result<bool> {
-    if !is_as_made(attempt)? {
+fn emptied_attempt(attempt: &Path, fresh: Option<IFlags>) -> io::Result<bool> {
+    if !is_as_made(attempt, fresh)? {
         return Ok(false);
     }
     for entry in fs::read_dir(attempt)? {
         let path = entry?.path();
-        if !((path.ends_with(IN) || path.ends_with(OUT)) && emptied(&path)?) {
+        if !((path.ends_with(IN) || path.ends_with(OUT)) && emptied(&path, fresh)?) {
             remove_tree(&path)?;
         }
     }
@@ -83,8 +85,8 @@ fn emptied_attempt(attempt: &Path) -> io::Result<bool> {
 }
 
 /// Empties a folder. False: it is not as it was made.
-fn emptied(dir: &Path) -> io::Result<bool> {
-    if !is_as_made(dir)? {
+fn emptied(dir: &Path, fresh: Option<IFlags>) -> io::Result<bool> {
+    if !is_as_made(dir, fresh)? {
         return Ok(false);
     }
     for entry in fs::read_dir(dir)? {
@@ -95,7 +97,7 @@ fn emptied(dir: &Path) -> io::Result<bool> {
 
 /// Whether this is a folder of ours without anything on it that a program could have put there. Its mode is set to
 /// what it was: `$IN` was made read-only.
-fn is_as_made(dir: &Path) -> io::Result<bool> {
+fn is_as_made(dir: &Path, fresh: Option<IFlags>) -> io::Result<bool> {
     let found = fs::symlink_metadata(dir)?;
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
         return Ok(false);
@@ -103,7 +105,21 @@ fn is_as_made(dir: &Path) -> io::Result<bool> {
     if found.mode() & 0o7777 != 0o700 {
         fs::set_permissions(dir, Permissions::from_mode(0o700))?;
     }
-    Ok(!has_attributes(dir))
+    Ok(!has_attributes(dir) && flags(dir)? == fresh)
+}
+
+/// The flags of a folder that is made in the place of this one: what its parent hands down.
+fn flags_of_fresh(home: &Path) -> io::Result<Option<IFlags>> {
+    let parent = home.parent().map_or(Ok(None), flags)?;
+    Ok(parent.map(|it| it - IFlags::IMMUTABLE - IFlags::APPEND - IFlags::TOPDIR))
+}
+
+/// Whether this is the file that the lease was noted in, and not something that is waited for or lies elsewhere.
+fn is_mark(path: &Path, fresh: Option<IFlags>) -> io::Result<bool> {
+    let found = fs::symlink_metadata(path)?;
+    // What only folders are handed down does not stand on a file.
+    let handed_down = fresh.map(|it| it - IFlags::DIRSYNC);
+    Ok(found.is_file() && found.nlink() == 1 && flags(path)?.map(|it| it - IFlags::DIRSYNC) == handed_down)
 }
 
 /// Access lists and the like; labels that the system gives every file do not count.

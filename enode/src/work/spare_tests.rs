@@ -91,3 +91,52 @@ fn a_mode_that_a_program_has_set_is_set_back() {
     assert!(keep(&place.home, &place.spare).unwrap());
     assert_eq!(fs::metadata(place.spare.join(RUN)).unwrap().mode() & 0o7777, 0o700);
 }
+
+/// Sets or clears a flag. False: this user or this file system cannot.
+fn flag(path: &Path, flag: IFlags, on: bool) -> bool {
+    let dir = File::open(path).unwrap();
+    let Ok(mut flags) = rustix::fs::ioctl_getflags(&dir) else { return false };
+    flags.set(flag, on);
+    rustix::fs::ioctl_setflags(&dir, flags).is_ok()
+}
+
+#[test]
+fn flags_that_a_program_has_set_are_not_the_next_ones() {
+    for (name, of) in [(RUN, IFlags::NODUMP), (RUN, IFlags::NOATIME), ("0-1/out", IFlags::NODUMP)] {
+        let place = place();
+        if flag(&place.home.join(name), of, true) {
+            assert!(keep(&place.home, &place.spare).unwrap(), "{name}");
+            let left = all(&place.spare);
+            let name = name.replace("0-1", "next");
+            assert!(!left.contains(&name), "{left:?}");
+        }
+    }
+    let place = place();
+    if flag(&place.home, IFlags::NODUMP, true) {
+        assert!(!keep(&place.home, &place.spare).unwrap());
+    }
+}
+
+#[test]
+fn what_a_program_has_made_immutable_is_removed() {
+    for of in [IFlags::IMMUTABLE, IFlags::APPEND] {
+        let place = place();
+        let run = place.home.join(RUN);
+        fs::write(run.join("file"), "x").unwrap();
+        if flag(&run.join("file"), of, true) && flag(&run, of, true) {
+            drop(keep(&place.home, &place.spare));
+            remove_tree(&place.home).unwrap();
+            assert!(!place.home.exists(), "{of:?}");
+        }
+    }
+}
+
+#[test]
+fn a_mark_that_a_program_has_replaced_is_not_the_next_ones() {
+    let place = place();
+    fs::remove_file(place.home.join(LEASE)).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, place.home.join(LEASE), rustix::fs::Mode::RWXU).unwrap();
+    assert!(keep(&place.home, &place.spare).unwrap());
+    assert!(!place.spare.join(LEASE).exists());
+    furnish(&place.spare, Nonce::from_bits(2)).unwrap();
+}

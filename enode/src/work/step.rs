@@ -151,7 +151,7 @@ async fn attempt(
     }
     let program =
         program(bench, step, &room).map_err(|e| Some((failed(FailReason::CouldNotStart, &e), e.against())))?;
-    let log = log.map(LogFile::new).map_err(|e| {
+    let log = log.map(|file| LogFile::new(file, bench.config.log_bytes)).map_err(|e| {
         let path = bench.spool.log_path(&step.key);
         Some(own(FailReason::CouldNotStart, format!("cannot write its log {}: {e}", path.display())))
     })?;

@@ -40,6 +40,8 @@ struct Entry {
     out: PathBuf,
     /// The child that the step was started as, until it is reaped: it is waited for elsewhere.
     leader: Option<Pid>,
+    /// How many were killed.
+    killed: u64,
 }
 
 /// Makes this process the parent of what its children leave behind. For a process that has no other children than
@@ -63,7 +65,7 @@ impl Strays {
     /// Of the step with this `$OUT`.
     #[must_use]
     pub fn of(out: &Path) -> Self {
-        lock().push(Entry { out: out.to_owned(), leader: None });
+        lock().push(Entry { out: out.to_owned(), leader: None, killed: 0 });
         Self { out: out.to_owned() }
     }
 
@@ -106,10 +108,16 @@ impl Strays {
 impl Drop for Strays {
     fn drop(&mut self) {
         let mut entries = lock();
+        let mut killed: u64 = entries.iter().filter(|it| it.out == self.out).map(|it| it.killed).sum();
         entries.retain(|entry| entry.out != self.out);
         if entries.is_empty() {
             // Of two that ended in the same moment neither could say whose these were.
-            kill_all(&entries, |_| true);
+            killed += kill_all(&entries, |_| true).1;
+        }
+        drop(entries);
+        // One line, however many: a step that forks without end must not flood the owner's log.
+        if killed > 0 {
+            tracing::warn!(killed, out = %self.out.display(), "killed what had left its step's process group");
         }
     }
 }
@@ -117,13 +125,13 @@ impl Drop for Strays {
 /// Kills the strays of a step, as far as they can be seen now. True: look again.
 #[must_use]
 pub fn kill(out: &Path) -> bool {
-    kill_of(&lock(), out)
+    kill_of(&mut lock(), out)
 }
 
 /// The same for one who must not wait: nothing is done while a program is being started.
 pub fn kill_if_free(out: &Path) {
-    if let Ok(entries) = UNDER_WAY.try_lock() {
-        kill_of(&entries, out);
+    if let Ok(mut entries) = UNDER_WAY.try_lock() {
+        kill_of(&mut entries, out);
     }
 }
 
@@ -141,13 +149,18 @@ fn lock() -> MutexGuard<'static, Vec<Entry>> {
 }
 
 /// Of one step: all of them where it is the only one, else those with its environment.
-fn kill_of(entries: &[Entry], out: &Path) -> bool {
+fn kill_of(entries: &mut [Entry], out: &Path) -> bool {
     let only = entries.iter().all(|entry| entry.out == out);
-    kill_all(entries, |pid| only || group::has_out(pid, out))
+    let (again, killed) = kill_all(entries, |pid| only || group::has_out(pid, out));
+    if let Some(entry) = entries.iter_mut().find(|entry| entry.out == out) {
+        entry.killed += killed;
+    }
+    again
 }
 
-fn kill_all(entries: &[Entry], is_ours: impl Fn(&str) -> bool) -> bool {
-    let mut again = false;
+/// Whether to look again, and how many were killed.
+fn kill_all(entries: &[Entry], is_ours: impl Fn(&str) -> bool) -> (bool, u64) {
+    let (mut again, mut killed_now) = (false, 0);
     for (pid, stat) in strays(entries) {
         if !stat.executes() {
             // Ours to wait for. That another one ended at the same moment is why one look is not enough.
@@ -165,12 +178,15 @@ fn kill_all(entries: &[Entry], is_ours: impl Fn(&str) -> bool) -> bool {
             kill_process(pid, Signal::KILL)
         };
         match killed {
-            Ok(()) => tracing::warn!(pid = pid.as_raw_pid(), "killed a process that had left its step's group"),
+            Ok(()) => {
+                killed_now += 1;
+                tracing::debug!(pid = pid.as_raw_pid(), "killed a process that had left its step's group");
+            }
             Err(rustix::io::Errno::SRCH) => {}
             Err(e) => tracing::warn!(pid = pid.as_raw_pid(), error = %e, "cannot kill what left its step's group"),
         }
     }
-    again
+    (again, killed_now)
 }
 
 /// Children of this process that no step was started as.

@@ -20,6 +20,7 @@ use super::{
     tree::remove_tree,
 };
 use crate::{
+    files::read_small,
     policy::quarantine::Against,
     session::core::{LeaseKey, StepKey},
     spool::{folder_name, make_private},
@@ -33,7 +34,11 @@ pub const WORK: &str = "work";
 pub struct Rooms {
     work: PathBuf,
     cache: PathBuf,
+    spare: PathBuf,
 }
+
+/// How many spare folders that cannot be removed are passed over.
+const SPARES: u32 = 100;
 
 /// The folders of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,10 +86,11 @@ impl Rooms {
     /// They could not be made.
     pub fn open(state_dir: &Path, node: &NodeId) -> io::Result<Self> {
         let name = folder_name(node);
-        let rooms = Self { work: state_dir.join(WORK).join(&name), cache: state_dir.join("cache").join(&name) };
-        make_private(&rooms.work)?;
-        make_private(&rooms.cache)?;
-        Ok(rooms)
+        let (work, cache) = (state_dir.join(WORK).join(&name), state_dir.join("cache").join(&name));
+        make_private(&work)?;
+        make_private(&cache)?;
+        let spare = free_name(&work)?;
+        Ok(Self { work, cache, spare })
     }
 
     fn of(&self, run: &RunId) -> PathBuf {
@@ -99,8 +105,9 @@ impl Rooms {
         let mut leases = Vec::new();
         for entry in fs::read_dir(&self.work)? {
             let path = entry?.path();
-            if path.ends_with(SPARE) {
-                remove_tree(&path)?;
+            // One of those that are made here, or that could not be removed.
+            if path.file_name().and_then(|it| it.to_str()).is_some_and(|it| it.starts_with(SPARE)) {
+                clear(&path);
                 continue;
             }
             let run = path.file_name().and_then(|name| name.to_str()).and_then(|name| RunId::new(name).ok());
@@ -108,10 +115,7 @@ impl Rooms {
                 (Some(run), Some(nonce)) => leases.push((run, nonce)),
                 (_, _) => {
                     tracing::warn!(path = %path.display(), "a folder that belongs to no lease is removed");
-                    // One that cannot be removed is a nuisance, and no reason not to work.
-                    if let Err(e) = remove_tree(&path) {
-                        tracing::error!(path = %path.display(), error = %e, "cannot remove it");
-                    }
+                    clear(&path);
                 }
             }
         }
@@ -129,8 +133,8 @@ impl Rooms {
         if first {
             remove_tree(&home).map_err(failed)?;
             // Made beside its place, so that a folder with a mark is a complete one.
-            let spare = self.work.join(SPARE);
-            spare::furnish(&spare, nonce).and_then(|()| fs::rename(&spare, &home)).map_err(failed)?;
+            let spare = &self.spare;
+            spare::furnish(spare, nonce).and_then(|()| fs::rename(spare, &home)).map_err(failed)?;
         } else if mark(&home) != Some(nonce) || !run.is_dir() {
             return Err(RoomError::Lost(run));
         }
@@ -156,14 +160,35 @@ impl Rooms {
         let home = self.of(&lease.0);
         match mark(&home) {
             Some(nonce) if nonce != lease.1 => Ok(()),
-            Some(_) if spare::keep(&home, &self.work.join(SPARE)).unwrap_or(false) => Ok(()),
+            Some(_) if spare::keep(&home, &self.spare).unwrap_or(false) => Ok(()),
             Some(_) | None => remove_tree(&home),
         }
     }
 }
 
+/// The name of the spare folder: another one while what has it cannot be removed.
+fn free_name(work: &Path) -> io::Result<PathBuf> {
+    let names = (1..SPARES).map(|n| format!("{SPARE}-{n}"));
+    let mut last = None;
+    for name in std::iter::once(SPARE.to_owned()).chain(names) {
+        let path = work.join(name);
+        match remove_tree(&path) {
+            Ok(()) => return Ok(path),
+            Err(e) => last = Some(io::Error::new(e.kind(), format!("cannot remove {}: {e}", path.display()))),
+        }
+    }
+    Err(last.unwrap_or_else(|| io::Error::other("there is no name for the spare folder")))
+}
+
+/// What cannot be removed is a nuisance, and no reason not to work.
+fn clear(path: &Path) {
+    if let Err(e) = remove_tree(path) {
+        tracing::warn!(path = %path.display(), error = %e, "cannot remove what an earlier life left; it stays where it is");
+    }
+}
+
 fn mark(home: &Path) -> Option<Nonce> {
-    Nonce::parse(&fs::read_to_string(home.join(LEASE)).ok()?)
+    Nonce::parse(std::str::from_utf8(&read_small(&home.join(LEASE)).ok()?).ok()?)
 }
 
 #[cfg(test)]

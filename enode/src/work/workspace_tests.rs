@@ -86,3 +86,14 @@ fn what_a_program_made_unwritable_is_removed_too() {
     assert!(outside.join("spared").exists(), "links are not followed");
     remove_tree(&tree).unwrap();
 }
+
+#[test]
+fn a_spare_folder_that_cannot_be_removed_is_passed_over() {
+    // A folder that is a mount point, or lies on a disk that fails, cannot be made in a test; a long name can: nothing of
+    // that name can be looked at.
+    let work = tempfile::tempdir().unwrap();
+    let path = free_name(work.path()).unwrap();
+    assert!(path.ends_with(SPARE));
+    let error = free_name(&work.path().join("x".repeat(300))).unwrap_err().to_string();
+    assert!(error.contains("cannot remove ") && error.contains(".spare"), "{error}");
+}

@@ -47,6 +47,14 @@ impl ClientCertificate {
     }
 }
 
+/// From when until when a certificate is good. `None`: it cannot be read.
+#[must_use]
+pub fn validity(der: &[u8]) -> Option<(Timestamp, Timestamp)> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    let at = |time: x509_parser::time::ASN1Time| Timestamp::from_millis(time.timestamp().saturating_mul(1_000));
+    Some((at(certificate.validity().not_before), at(certificate.validity().not_after)))
+}
+
 /// Whether a certificate is one for this public key, given as SubjectPublicKeyInfo or as its bare bits.
 #[must_use]
 pub fn holds_key(der: &[u8], public_key: &[u8]) -> bool {

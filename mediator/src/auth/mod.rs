@@ -16,7 +16,7 @@ use shared::{NodeId, Principal};
 use crate::error::Error;
 
 pub use call::{Access, Call, Shape};
-pub use certificate::{ClientCertificate, Says, holds_key, uri};
+pub use certificate::{ClientCertificate, Says, holds_key, uri, validity};
 pub use keeper::{Auth, Caller};
 pub use token::{NewToken, admin_token, create_token, hash};
 

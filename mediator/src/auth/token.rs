@@ -15,6 +15,7 @@ use shared::{Duration, NodeId, Principal, Timestamp};
 use super::Role;
 use crate::{
     clock::{self, Clock},
+    file,
     store::{Store, StoreError, TokenRow},
 };
 
@@ -138,7 +139,7 @@ pub async fn admin_token(store: &Store, clock: &Clock, state_dir: &Path) -> Resu
 }
 
 fn existing(path: &Path) -> std::io::Result<String> {
-    let secret = fs::read_to_string(path)?.trim().to_owned();
+    let secret = file::read_text(path, file::SMALL)?.trim().to_owned();
     if fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
         tracing::warn!("{} can be read by others; make it private with `chmod 600`", path.display());
     }

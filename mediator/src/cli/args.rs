@@ -153,7 +153,7 @@ pub(crate) enum Command {
         /// The Run's id
         run: Option<RunId>,
         /// Stop waiting after this long, with exit code 3
-        #[arg(long, value_name = "SPAN")]
+        #[arg(allow_hyphen_values = true, long, value_name = "SPAN")]
         timeout: Option<Duration>,
     },
     /// Print the log of a Run or of one step, byte for byte
@@ -187,7 +187,7 @@ pub(crate) enum Command {
     #[command(after_help = Exit::HELP)]
     Gc {
         /// How long ago a Run must have ended, such as 30d
-        #[arg(long, value_name = "SPAN")]
+        #[arg(allow_hyphen_values = true, long, value_name = "SPAN")]
         older_than: Duration,
         /// Forget nodes, too, that were not heard of for as long and that no open Run has anything to do with
         ///
@@ -256,7 +256,7 @@ pub(crate) struct Submit {
     #[arg(long)]
     pub(crate) wait: bool,
     /// Stop waiting after this long, with exit code 3; the Run goes on
-    #[arg(long, value_name = "SPAN", requires = "wait")]
+    #[arg(allow_hyphen_values = true, long, value_name = "SPAN", requires = "wait")]
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -335,7 +335,7 @@ pub(crate) enum Token {
         #[arg(long, value_name = "ID")]
         node: Option<NodeId>,
         /// How long it is good for, such as 12h or 30d [default: until it is revoked]
-        #[arg(long, value_name = "SPAN")]
+        #[arg(allow_hyphen_values = true, long, value_name = "SPAN")]
         expires: Option<Duration>,
         /// Make an empty database although the state directory shows that there was one
         #[arg(long)]

@@ -1,7 +1,6 @@
 //! The connection to a mediator: address, trust, token, and calls that cannot hang.
 
 use std::{
-    fs,
     net::IpAddr,
     path::PathBuf,
     sync::{
@@ -27,7 +26,10 @@ use super::{
     refusal,
     shown::Shown,
 };
-use crate::config::{self, Layers};
+use crate::{
+    config::{self, Layers},
+    file,
+};
 
 /// A call that answers once must answer within this.
 const CALL: Duration = Duration::from_secs(30);
@@ -101,7 +103,20 @@ impl Client {
                 .advise("Write it as http://HOST:PORT or https://HOST:PORT.")
         };
         let uri: Uri = url.parse().map_err(|_| bad("this is not a URL"))?;
-        uri.host().ok_or_else(|| bad("this URL names no host"))?;
+        let host = uri.host().ok_or_else(|| bad("this URL names no host"))?;
+        let authority = uri.authority().map_or("", |it| it.as_str());
+        if authority.contains('@') {
+            return Err(bad("a user in it means nothing here; a token is given with --token-file"));
+        }
+        if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+            return Err(bad("there must be nothing behind the port"));
+        }
+        // What is no port would be passed over, and the scheme's own taken.
+        if let Some(port) = authority.strip_prefix(host).and_then(|it| it.strip_prefix(':'))
+            && uri.port_u16().is_none_or(|it| it == 0)
+        {
+            return Err(bad(&format!("port {port:?} is not a number from 1 to 65535")));
+        }
         let tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
@@ -114,17 +129,19 @@ impl Client {
             .keep_alive_while_idle(true)
             .tcp_nodelay(true);
         match (&global.ca, tls) {
-            (Some(file), true) => {
-                let pem = fs::read(file).map_err(|e| Failure::io(format_args!("--ca {}", file.display()), &e))?;
+            (Some(path), true) => {
+                let pem = file::read_given(path, file::SMALL)
+                    .map_err(|e| Failure::io(format_args!("--ca {}", path.display()), &e))?;
                 if !String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE-----") {
-                    return Err(Failure::refused(format!("--ca {}: no certificate in this file", file.display()))
+                    return Err(Failure::refused(format!("--ca {}: no certificate in this file", path.display()))
                         .advise("Give the ca.crt that `mediator pki init` wrote."));
                 }
                 let mut trust = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
-                let mut of = format!("--ca {}", file.display());
+                let mut of = format!("--ca {}", path.display());
                 if let (Some(cert), Some(key)) = (&global.client_cert, &global.client_key) {
-                    let read = |flag: &str, file: &PathBuf| {
-                        fs::read(file).map_err(|e| Failure::io(format_args!("{flag} {}", file.display()), &e))
+                    let read = |flag: &str, path: &PathBuf| {
+                        file::read_given(path, file::SMALL)
+                            .map_err(|e| Failure::io(format_args!("{flag} {}", path.display()), &e))
                     };
                     trust =
                         trust.identity(Identity::from_pem(read("--client-cert", cert)?, read("--client-key", key)?));
@@ -234,17 +251,17 @@ fn is_loopback(host: &str) -> bool {
 ///
 /// The last one is sent to loopback addresses only: a URL of elsewhere must not be able to collect it.
 fn token(global: &Global, same_host: bool) -> Outcome<Option<(MetadataValue<Ascii>, String)>> {
-    let (text, from) = if let Some(file) = &global.token_file {
-        let text =
-            fs::read_to_string(file).map_err(|e| Failure::io(format_args!("--token-file {}", file.display()), &e))?;
-        (text, format!("--token-file {}", file.display()))
+    let (text, from) = if let Some(path) = &global.token_file {
+        let text = file::text_given(path, file::SMALL)
+            .map_err(|e| Failure::io(format_args!("--token-file {}", path.display()), &e))?;
+        (text, format!("--token-file {}", path.display()))
     } else if let Some(text) = std::env::var("MEDIATOR_TOKEN").ok().filter(|text| !text.is_empty()) {
         (text, "MEDIATOR_TOKEN".into())
     } else if same_host && global.client_cert.is_none() {
         // With a certificate the token that lies around here would be a second, and another, word on who this is.
         let found = state_dirs().into_iter().map(|dir| dir.join("admin.token"));
-        match found.filter_map(|file| Some((fs::read_to_string(&file).ok()?, file))).next() {
-            Some((text, file)) => (text, file.display().to_string()),
+        match found.filter_map(|path| Some((file::read_text(&path, file::SMALL).ok()?, path))).next() {
+            Some((text, path)) => (text, path.display().to_string()),
             None => return Ok(None),
         }
     } else {

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use shared::contract::{self, ContractError, MAX_BYTES};
 
-use crate::schema;
+use crate::{file::read_given, schema};
 
 use super::{
     args::Contract,
@@ -113,21 +113,18 @@ fn is_stdin(file: &Path) -> bool {
 
 /// The bytes of a contract, never more than it may have.
 fn read(io: &mut Io, file: &Path) -> Outcome<Vec<u8>> {
-    use std::io::Read;
-    let mut text = Vec::new();
-    let limit = MAX_BYTES as u64 + 1;
+    use std::io::{ErrorKind, Read};
+    let too_large =
+        || Failure::refused(format!("it is larger than {MAX_BYTES} bytes, the most that a contract may have"));
+    let limit = MAX_BYTES as u64;
     if is_stdin(file) {
-        io.stdin.by_ref().take(limit).read_to_end(&mut text)
-    } else {
-        std::fs::File::open(file).and_then(|opened| opened.take(limit).read_to_end(&mut text))
+        let mut text = Vec::new();
+        let read = io.stdin.by_ref().take(limit + 1).read_to_end(&mut text);
+        read.map_err(|e| Failure::io("cannot read it", &e))?;
+        return if text.len() > MAX_BYTES { Err(too_large()) } else { Ok(text) };
     }
-    .map_err(|e| Failure::io("cannot read it", &e))?;
-    if text.len() > MAX_BYTES {
-        return Err(Failure::refused(format!(
-            "it is larger than {MAX_BYTES} bytes, the most that a contract may have"
-        )));
-    }
-    Ok(text)
+    read_given(file, limit)
+        .map_err(|e| if e.kind() == ErrorKind::FileTooLarge { too_large() } else { Failure::io("cannot read it", &e) })
 }
 
 /// Reads and checks a contract before anything is sent, so that mistakes are shown with their place in the file.

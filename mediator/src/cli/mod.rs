@@ -44,13 +44,21 @@ use client::Client;
 use exit::Outcome;
 use output::Io;
 
+/// How long threads that block may take to end when everything else has.
+const THREADS_END: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// The whole program: parses the arguments, does what they ask for, and tells how it went.
 #[must_use]
 pub fn main() -> ExitCode {
     let mut io = Io::system();
     match args::parse(std::env::args_os()) {
         Ok(cli) => match tokio::runtime::Runtime::new() {
-            Ok(runtime) => ExitCode::from(runtime.block_on(run(cli, &mut io)).code()),
+            Ok(runtime) => {
+                let exit = runtime.block_on(run(cli, &mut io));
+                // A thread that waits for a disk or a name server must not keep the program from ending.
+                runtime.shutdown_timeout(THREADS_END);
+                ExitCode::from(exit.code())
+            }
             Err(error) => {
                 io.note(format_args!("error: cannot start: {error}"));
                 ExitCode::from(Exit::Refused.code())

@@ -161,7 +161,7 @@ impl Checker<'_> {
                 let files = [("tls.cert", Some(&cert)), ("tls.key", Some(&key)), ("tls.client_ca", client_ca.as_ref())];
                 for (name, path) in files {
                     let Some(path) = path else { continue };
-                    if let Err(e) = std::fs::File::open(path) {
+                    if let Err(e) = crate::file::open_small(path, crate::file::SMALL) {
                         self.wrong(name, format!("cannot read {}: {e}", path.display()));
                         all = false;
                     }

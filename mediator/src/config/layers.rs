@@ -12,6 +12,7 @@ use figment::{
 };
 
 use super::{ConfigError, KEYS};
+use crate::file;
 
 /// Variables that are the command line client's, not the server's.
 const CLIENT_VARIABLES: [&str; 5] =
@@ -88,7 +89,7 @@ fn read_file(path: &Path, problems: &mut Vec<ConfigError>) -> Option<FileLayer> 
     let origin = path.display().to_string();
     let mut wrong =
         |message: String| problems.push(ConfigError { origin: origin.clone(), key: String::new(), message });
-    let text = match std::fs::read_to_string(path) {
+    let text = match file::text_given(path, file::SMALL) {
         Ok(text) => text,
         Err(e) => {
             wrong(format!("cannot be read: {e}"));

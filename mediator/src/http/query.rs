@@ -27,6 +27,9 @@ impl Parameters {
                     format!("this page takes {}", known.join(", "))
                 };
                 problems.push(Violation::new(shown, format!("is not a parameter; {instead}")));
+            } else if value.contains(char::REPLACEMENT_CHARACTER) {
+                // Bytes that are no text arrive as this one.
+                problems.push(Violation::new(name, "is not UTF-8 text"));
             } else if values.insert(name.clone(), value).is_some() {
                 problems.push(Violation::new(name, "is given twice; give it once"));
             }
@@ -109,6 +112,12 @@ mod tests {
             .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect()
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused() {
+        let error = runs(vec![("work".to_owned(), String::from_utf8_lossy(b"a\xff").into_owned())]).unwrap_err();
+        assert!(matches!(error, Error::Invalid(problems) if problems.len() == 1));
     }
 
     #[test]

@@ -11,7 +11,13 @@ use shared::{
 use super::Services;
 use super::explain::age;
 pub use crate::store::AskRow as OpenAsk;
-use crate::{error::Error, record::Digest, schema, store::AnswerRow};
+use crate::{
+    error::Error,
+    json,
+    record::{Digest, RecordError},
+    schema,
+    store::AnswerRow,
+};
 
 /// Largest answer, in bytes of JSON.
 const ANSWER_BYTES: usize = 1 << 20;
@@ -56,8 +62,8 @@ impl Services {
         if answer.len() > ANSWER_BYTES {
             return Err(Error::invalid("answer", format!("has {} bytes; at most {ANSWER_BYTES}", answer.len())));
         }
-        let value: Value = serde_json::from_slice(&answer)
-            .map_err(|error| Error::invalid("answer", format!("is not JSON: {error}")))?;
+        let value: Value =
+            json::read(&answer).map_err(|error| Error::invalid("answer", format!("is not JSON: {error}")))?;
         let ask = self.open_ask(&run, step.as_ref(), attempt).await?;
         // The domain decides; but nobody whom it will refuse leaves bytes in the Run's folder.
         if !may_answer(&ask, &by) {
@@ -72,7 +78,13 @@ impl Services {
         }
         let bytes = serde_json::to_vec(&value).map_err(|error| Error::invalid("answer", error.to_string()))?;
         let (sha256, size) = (Digest::of(&bytes), bytes.len() as u64);
-        self.records.put_small(&run, &sha256, &bytes).await?;
+        if let Err(error) = self.records.put_small(&run, &sha256, &bytes).await {
+            // The Run has ended meanwhile, and with it the question.
+            if matches!(error, RecordError::Sealed(_)) {
+                self.open_ask(&run, Some(&ask.step), Some(ask.attempt)).await?;
+            }
+            return Err(error.into());
+        }
         let sha256 = sha256.to_string();
         let (step, attempt) = (ask.step, ask.attempt);
         self.writer.apply(AnswerAsk { run, step, attempt, by, answer: value, sha256, size }).await

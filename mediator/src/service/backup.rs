@@ -93,13 +93,32 @@ fn attempts(run: &Run) -> BTreeSet<(Seq, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use shared::domain::Policy;
+    use shared::domain::{Claim, Policy, Reap, Rescan};
 
     use super::*;
     use crate::{
         record::RecordStore,
-        service::bench::{Bench, one_step},
+        service::bench::{Bench, one_step, speaker},
     };
+
+    #[tokio::test]
+    async fn what_was_under_way_is_lost_and_breaks_no_rule_before() {
+        let mut bench = Bench::new().await;
+        bench.advert("n1", "build", Policy::default()).await;
+        bench.submit("r", &one_step("build")).await;
+        let before = bench.claim("n1").await;
+        assert_eq!(recover(&bench.services.store, bench.dir()).await.unwrap().leases, 1);
+        // The real writer knows nothing yet, as after a start, and checks every rule after every command. The agent may
+        // well come before the reaper.
+        let writer = &bench.services.writer;
+        writer.apply(Rescan::Startup).await.unwrap();
+        let claimed = writer.apply(Claim { who: speaker("n1") }).await.unwrap();
+        assert!(claimed.is_none_or(|it| it.nonce != before.nonce), "no step is given out under the old permit");
+        assert_eq!(writer.apply(Reap).await.unwrap(), 1);
+        let run = before.run.clone();
+        let known = bench.services.store.known_runs(std::slice::from_ref(&run)).await.unwrap();
+        assert_eq!(known.get(&run), Some(&Known::Ended));
+    }
 
     #[tokio::test]
     async fn a_log_that_was_written_after_the_backup_is_no_beginning_of_one_that_comes() {

@@ -26,6 +26,14 @@ const END_LEASES: Query = Query::each(
     "UPDATE leases SET not_after = 0, nonce = replace(CAST(gen_random_uuid() AS TEXT), '-', '') \
      WHERE not_after > 0",
 );
+/// What is claimed was claimed under the lease that its Run holds (I9), also until the reaper comes.
+const CLAIMED: Query = Query::both(
+    "recover.claimed",
+    "UPDATE attempts SET nonce = (SELECT l.nonce FROM leases l WHERE l.node_id = attempts.node_id) \
+     WHERE EXISTS (SELECT 1 FROM leases l JOIN steps s ON s.run_id = l.run_id \
+     WHERE l.node_id = attempts.node_id AND l.run_id = attempts.run_id \
+     AND s.seq = attempts.seq AND s.attempt = attempts.attempt AND s.state = 'CLAIMED')",
+);
 /// Whoever has cached a node or a lease must read it again.
 const RAISE: Query = Query::both("recover.rev", "UPDATE fleet SET rev = rev + 1");
 const RAISE_NODES: Query =
@@ -68,6 +76,7 @@ impl Store {
         tx.execute(&RAISE, &[]).await?;
         tx.execute(&RAISE_NODES, &[]).await?;
         let ended = tx.execute(&END_LEASES, &[]).await?;
+        tx.execute(&CLAIMED, &[]).await?;
         tx.commit(&COMMIT).await?;
         Ok(ended)
     }

@@ -2,17 +2,17 @@
 //!
 //! Who a certificate speaks for stands in one URI (`auth::uri`); the common name repeats it for people.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose, SanType, string};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use shared::{Duration, Timestamp};
 
 use super::pki::{PkiError, make_dir, write};
-use crate::auth::{ClientCertificate, Identity, holds_key, uri};
+use crate::{
+    auth::{ClientCertificate, Identity, holds_key, uri},
+    file,
+};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -71,7 +71,7 @@ fn authority(dir: &Path) -> Result<Issuer<'static, KeyPair>, PkiError> {
     let (cert_path, key_path) = (dir.join("ca.crt"), dir.join("ca.key"));
     let read = |path: &Path| {
         let why = |e: std::io::Error| PkiError::Authority { path: path.to_owned(), why: e.to_string() };
-        fs::read_to_string(path).map_err(why)
+        file::read_text(path, file::SMALL).map_err(why)
     };
     let bad = |path: &Path, why: String| PkiError::Authority { path: path.to_owned(), why };
     let (cert, key) = (read(&cert_path)?, read(&key_path)?);
@@ -89,6 +89,7 @@ fn authority(dir: &Path) -> Result<Issuer<'static, KeyPair>, PkiError> {
 /// [`PkiError::Certificate`].
 pub fn read_certificate(path: &Path) -> Result<ClientCertificate, PkiError> {
     let bad = |why: String| PkiError::Certificate { path: path.to_owned(), why };
-    let der = CertificateDer::from_pem_file(path).map_err(|e| bad(e.to_string()))?;
+    let pem = file::read_given(path, file::SMALL).map_err(|e| bad(e.to_string()))?;
+    let der = CertificateDer::from_pem_slice(&pem).map_err(|e| bad(e.to_string()))?;
     ClientCertificate::read(&der).map_err(bad)
 }

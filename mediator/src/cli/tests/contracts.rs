@@ -29,12 +29,15 @@ async fn lint_goes_on_behind_a_bad_file() {
     let good = file("good.yaml", &run_with("", &["contract", "example"]).await.out);
     let large = file("large.yaml", &"# filler\n".repeat(200_000));
     let gone = folder.path().join("gone.yaml").display().to_string();
-    let ran = run_with("", &["contract", "lint", &bad, &gone, &large, &good]).await;
+    let pipe = folder.path().join("pipe.yaml").display().to_string();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+    let ran = run_with("", &["contract", "lint", &bad, &gone, &large, &pipe, &good]).await;
     assert_eq!(ran.exit, Exit::Refused);
     assert!(ran.out.lines().any(|line| line.starts_with(&format!("{bad}:"))), "{ran}");
     assert!(ran.out.contains("stepz"), "{ran}");
     assert!(ran.out.contains(&format!("{gone}: cannot read it: No such file")), "{ran}");
     assert!(ran.out.contains(&format!("{large}: it is larger than 1048576 bytes")), "{ran}");
+    assert!(ran.out.contains(&format!("{pipe}: cannot read it: it is a pipe")), "{ran}");
     assert_eq!(ran.err, format!("{good}: ok\n"));
 
     let ran = run_with("", &["contract", "lint", &bad, &gone, "--output", "json"]).await;
