@@ -5,14 +5,16 @@
 //!
 //! `name` reads stem and lane from a file name, `file` reads and edits frontmatter byte for byte, `edit` writes what
 //! programs write, `data` makes plain data of a file, `queue` resolves which file speaks for a stem, `order` is the one
-//! order of the line with what holds each ticket in it, `state` has the words a person filters by, `warning` what is odd about one, `question` the
-//! sections in which tickets and people talk.
+//! order of the line with what holds each ticket in it, `state` has the words a person filters by, `warning` what is
+//! odd about one, `question` the sections in which tickets and people talk, `options` the choices that a question offers.
 
 mod data;
 pub mod edit;
+mod fence;
 pub mod file;
 pub mod key;
 pub mod name;
+pub mod options;
 pub mod order;
 pub mod question;
 pub mod queue;

@@ -5,6 +5,7 @@
 
 use super::{
     data::Ticket,
+    fence::Fence,
     file::Document,
     key::{self, BadValue, written},
     name::Stem,
@@ -47,23 +48,13 @@ pub struct Section<'a> {
 #[must_use]
 pub fn sections(body: &str) -> Vec<Section<'_>> {
     let mut found: Vec<(usize, usize, Kind, Option<u32>)> = Vec::new();
-    let (mut at, mut fence) = (0, None::<(char, usize)>);
+    let (mut at, mut fence) = (0, Fence::default());
     for line in body.split_inclusive('\n') {
-        let bare = line.trim_start_matches(' ');
-        let mark = bare.chars().next().filter(|c| matches!(c, '`' | '~'));
-        let run = mark.map_or(0, |mark| bare.chars().take_while(|c| *c == mark).count());
-        match (fence, mark) {
-            (None, Some(mark)) if run >= 3 => fence = Some((mark, run)),
-            (Some((open, len)), Some(mark)) if mark == open && run >= len && bare[run..].trim().is_empty() => {
-                fence = None
-            }
-            (None, _) => {
-                if let Some(heading) = line.strip_prefix("## ") {
-                    let (kind, number) = read_heading(heading);
-                    found.push((at, at + line.len(), kind, number));
-                }
-            }
-            (Some(_), _) => {}
+        if fence.is_plain(line)
+            && let Some(heading) = line.strip_prefix("## ")
+        {
+            let (kind, number) = read_heading(heading);
+            found.push((at, at + line.len(), kind, number));
         }
         at += line.len();
     }
