@@ -9,7 +9,7 @@ PG_BIN := $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin)))
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: ## a mediator, three agents and real work on this machine; ends by itself
+demo: ## a mediator, three agents, real work and a queue of tickets on this machine; ends by itself
 	cargo build --locked --workspace --bins
 	cargo run --locked --quiet -p tests --bin demo
 
