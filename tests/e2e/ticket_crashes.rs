@@ -88,12 +88,14 @@ fn r23_killed_anywhere_in_giving_back_no_open_ticket_says_who_works_on_it() {
 }
 
 /// A Run that asks, and whose worker is killed at each step of asking and of answering.
-#[test]
-fn killed_anywhere_in_asking_and_answering_one_run_goes_through_it() {
+fn walk_of_asking(refuse_links: bool, asking: &[&str], answering: &[&str]) {
     let mediator = Mediator::start(Engine::Sqlite);
     let _agent = Agent::start(&mediator, "n1");
     let mut queue = Queue::new(Some(&mediator));
     queue.set("TICKET_GRACE", "50ms");
+    if refuse_links {
+        queue.set("TICKET_REFUSE_LINKS", "1");
+    }
     let folder = queue.home.path().join("templates");
     std::fs::create_dir(&folder).unwrap();
     let template = "requires:\n  - {as: builder, capability: build}\nsteps:\n  - {id: ok, ask: {question: 'Go on?'}}\n  \
@@ -106,12 +108,11 @@ fn killed_anywhere_in_asking_and_answering_one_run_goes_through_it() {
         assert_eq!(died.status.signal(), Some(9), "{point}: {}", String::from_utf8_lossy(&died.stderr));
         assert_no_accident(&queue, point);
     };
-    let asking = ["back.drafted", "back.linked", "back.unlinked"];
-    let answering = ["claim.linked", "assign.exchanged", "work.assigned", "work.answered"];
-    for (number, point) in asking.into_iter().chain(answering).enumerate() {
+    let points = asking.iter().map(|point| (*point, true)).chain(answering.iter().map(|point| (*point, false)));
+    for (number, (point, while_asking)) in points.enumerate() {
         let stem = format!("a{number}");
         queue.write(&format!("{stem}.md"), "---\ntitle: asks\n---\nbody\n");
-        if asking.contains(&point) {
+        if while_asking {
             die(point);
         }
         tests::wait_until(&format!("{point}: it asks"), || {
@@ -120,15 +121,34 @@ fn killed_anywhere_in_asking_and_answering_one_run_goes_through_it() {
         });
         assert_eq!(queue.text(&format!("{stem}.md")).matches("## 질문").count(), 1, "{point}: asked once");
         queue.cli(&["answer", &stem, "yes"]).ok();
-        if answering.contains(&point) {
+        if !while_asking {
             die(point);
         }
         tests::wait_until(&format!("{point}: it is done"), || {
             queue.cli(&args).ok();
+            assert_no_accident(&queue, point);
             queue.path(&format!("{stem}.done.md")).exists()
         });
         let runs = mediator.json(&["runs", "--work", &format!("ticket:{stem}")]);
         let states: Vec<_> = runs["runs"].as_array().unwrap().iter().map(|it| it["state"].clone()).collect();
         assert_eq!(states, ["SUCCEEDED"], "{point}");
     }
+}
+
+#[test]
+fn r04_killed_anywhere_in_asking_and_answering_one_run_goes_through_it() {
+    walk_of_asking(
+        false,
+        &["back.drafted", "back.linked", "back.unlinked"],
+        &["claim.linked", "assign.exchanged", "work.assigned", "work.answered"],
+    );
+}
+
+#[test]
+fn r04_killed_anywhere_in_asking_and_answering_without_links_one_run_goes_through_it() {
+    walk_of_asking(
+        true,
+        &["back.drafted", "back.created", "back.linked", "back.unlinked"],
+        &["claim.created", "claim.half_written", "claim.written", "claim.unlinked", "work.assigned", "work.answered"],
+    );
 }

@@ -79,31 +79,3 @@ fn r01_24_workers_execute_200_tickets_once_each() {
 fn r02_24_workers_execute_200_tickets_once_each_without_links() {
     all_done(true);
 }
-
-/// The count and the claim are one: five of priority 1, five workers, never two at once.
-#[test]
-fn r19_of_five_workers_and_five_tickets_of_priority_one_only_one_is_ever_in_progress() {
-    let mediator = Mediator::start(Engine::Sqlite);
-    let _agent = Agent::start_with(&mediator, &AgentOptions { slots: 5, ..AgentOptions::builder("n1") });
-    let queue = Queue::new(Some(&mediator));
-    for at in 0..5 {
-        queue.write(&format!("t{at}.md"), "---\ntitle: low\npriority: 1\n---\n");
-    }
-    // Each looks whether it is alone while it works.
-    let alone = queue.home.path().join("alone").display().to_string();
-    let command = format!("mkdir {alone} && sleep 0.2 && rmdir {alone}");
-    let workers: Vec<Child> = (0..5).map(|_| queue.spawn(&["work", "--poll", "20ms", "--command", &command])).collect();
-    let is_done = || (0..5).all(|at| queue.path(&format!("t{at}.done.md")).exists());
-    tests::wait_until("all are done", || {
-        let wip = queue.files().into_keys().filter(|name| name.ends_with(".wip.md")).count();
-        assert!(wip <= 1, "{wip} in progress");
-        is_done()
-    });
-    for mut worker in workers {
-        tests::mediator::signal(worker.id(), "TERM");
-        worker.wait().unwrap();
-    }
-    for (name, text) in queue.files() {
-        assert!(!text.contains("attempts"), "{name} was not alone: {text}");
-    }
-}

@@ -71,3 +71,65 @@ fn a_question_that_nobody_asks_any_more_is_settled() {
         );
     }
 }
+
+/// A mediator whose step takes one answer. Whoever wants to answer waits until the other one wants to, too.
+struct OneAnswer {
+    origin: Origin,
+    both: tokio::sync::Barrier,
+    taken: std::sync::Mutex<Vec<String>>,
+}
+
+impl Runs for OneAnswer {
+    async fn reach(&self) -> Result<(), Trouble> {
+        Ok(())
+    }
+    async fn get(&self, _: &RunId) -> Result<RunNow, Trouble> {
+        let is_answered = !self.taken.lock().unwrap().is_empty();
+        let asks = Question { origin: self.origin.clone(), text: "?".to_owned() };
+        Ok(RunNow::Open { asking: if is_answered { Vec::new() } else { vec![asks] } })
+    }
+    async fn changed(&self, run: &RunId, _: &RunNow) -> Result<RunNow, Trouble> {
+        self.get(run).await
+    }
+    async fn open_of(&self, _: &str) -> Result<Vec<RunId>, Trouble> {
+        Ok(Vec::new())
+    }
+    async fn submit(&self, _: &RunId, _: &[u8]) -> Result<(), Trouble> {
+        Ok(())
+    }
+    async fn form(&self, _: &Origin) -> Result<Option<String>, Trouble> {
+        self.both.wait().await;
+        Ok(None)
+    }
+    async fn answer(&self, _: &Origin, json: &str) -> Result<(), Trouble> {
+        let mut taken = self.taken.lock().unwrap();
+        if !taken.is_empty() {
+            return Err(Trouble::Refused("step ok asks nothing".to_owned()));
+        }
+        taken.push(json.to_owned());
+        Ok(())
+    }
+    async fn cancel(&self, _: &RunId) -> Result<(), Trouble> {
+        Ok(())
+    }
+}
+
+#[test]
+fn of_two_workers_that_pass_on_one_answer_at_once_neither_asks_a_person_again() {
+    let fake = Fake::new(&[("a.wip.md", ASKING), ("q.done.md", "---\nkind: answer\n---\nto the left\n")]);
+    let runs = OneAnswer {
+        origin: Origin { run: "r1".to_owned(), step: "ok".to_owned(), attempt: 1 },
+        both: tokio::sync::Barrier::new(2),
+        taken: std::sync::Mutex::default(),
+    };
+    let queue = fake.folder.read().unwrap();
+    let ticket = queue.find(&Stem::new("a").unwrap()).unwrap();
+    let run = RunId::new("r1").unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (one, other) = runtime
+        .block_on(async { tokio::join!(pass_on(&runs, &queue, ticket, &run), pass_on(&runs, &queue, ticket, &run)) });
+    for passed in [one, other] {
+        assert!(matches!(passed, Ok(Passed::On)));
+    }
+    assert_eq!(*runs.taken.lock().unwrap(), ["\"to the left\""]);
+}

@@ -79,3 +79,48 @@ pub fn fix(folder: &Folder) -> io::Result<Vec<Fault>> {
     let after = check(&folder.read()?);
     Ok(before.into_iter().filter(|fault| !after.contains(fault)).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::fake_tests::Fake, *};
+
+    fn of(faults: &[Fault]) -> Vec<(&'static str, &str)> {
+        faults.iter().map(|it| (it.kind, it.file.as_str())).collect()
+    }
+
+    #[test]
+    fn a_fix_ends_what_was_begun_and_clears_accidents_and_leaves_what_a_person_must_decide() {
+        let fake = Fake::new(&[
+            ("accident.md", "---\ntitle: t\nsession_id: r1\nowner: me\n---\nbody\n"),
+            ("broken.md", "no frontmatter"),
+            ("claimed.md", "---\ntitle: claimed\n---\n"),
+            ("dangling.md", "---\ndeps: [nope]\n---\n"),
+            ("left.md", "---\ndeps: [right]\n---\n"),
+            ("right.md", "---\ndeps: [left]\n---\n"),
+            ("twin.md", "---\ntitle: one\n---\n"),
+            ("twin.done.md", "---\ntitle: two\n---\n"),
+        ]);
+        // A claim that was killed after its link.
+        std::fs::hard_link(fake.folder.at("claimed.md"), fake.folder.at("claimed.wip.md")).unwrap();
+        let before = fake.files();
+        let stay = [("broken", "broken.md"), ("twin", "twin.md"), ("warning", "dangling.md"), ("cycle", "left.md")];
+        let mut all = [&stay[..], &[("accident", "accident.md"), ("twin", "claimed.md")]].concat();
+        all.sort_unstable();
+        let found = check(&fake.folder.read().unwrap());
+        let mut seen = of(&found);
+        seen.sort_unstable();
+        assert_eq!(seen, all);
+        assert_eq!(fake.files(), before, "looking changes nothing");
+
+        let mut fixed = fix(&fake.folder).unwrap();
+        fixed.sort_by(|a, b| a.kind.cmp(b.kind));
+        assert_eq!(of(&fixed), [("accident", "accident.md"), ("twin", "claimed.md")]);
+        assert_eq!(of(&check(&fake.folder.read().unwrap())), stay);
+        let mut expected = before;
+        expected.remove("claimed.md");
+        let accident = "---\ntitle: t\nowner: me\n---\nbody\n".to_owned();
+        expected.insert("accident.md".to_owned(), accident);
+        assert_eq!(fake.files(), expected, "and nothing else");
+        assert_eq!(fix(&fake.folder).unwrap(), [], "once is enough");
+    }
+}

@@ -49,3 +49,46 @@ impl Gate {
         Ok(tag)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::{super::fake_tests::Fake, *};
+
+    /// A process of the test below: holds the gate until it is killed.
+    #[test]
+    #[ignore = "is started by the test of the gate"]
+    fn holder() {
+        let Some(dir) = std::env::var_os("HOLD_IN") else { return };
+        let dir = std::path::PathBuf::from(dir);
+        let folder =
+            Folder::with(&dir, shared::ticket::Suffixes::default(), super::super::moves::Links::Kernel).unwrap();
+        let _gate = Gate::enter(&folder).unwrap();
+        std::fs::write(dir.join("held"), "").unwrap();
+        loop {
+            std::thread::park();
+        }
+    }
+
+    /// The kernel's lock on a file that stays: nothing is stale, and who loses has nothing to delete.
+    #[test]
+    fn r21_the_gate_of_a_killed_process_is_open_and_its_file_is_never_replaced() {
+        let fake = Fake::new(&[]);
+        drop(Gate::enter(&fake.folder).unwrap());
+        let inode = fake.folder.stamp(FILE).unwrap().inode;
+        let mut holder = Command::new(std::env::current_exe().unwrap());
+        holder.args(["--exact", "tickets::gate::tests::holder", "--ignored"]).env("HOLD_IN", fake.folder.path());
+        let mut holder = holder.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while !fake.folder.at("held").exists() {
+            std::thread::yield_now();
+        }
+        let other = File::options().write(true).open(fake.folder.at(FILE)).unwrap();
+        assert!(other.try_lock().is_err(), "it is held");
+        drop(other);
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        drop(Gate::enter(&fake.folder).unwrap());
+        assert_eq!(fake.folder.stamp(FILE).unwrap().inode, inode);
+    }
+}
