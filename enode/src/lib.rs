@@ -18,4 +18,5 @@ pub mod session;
 pub mod spool;
 pub mod state;
 pub mod tickets;
+mod watch;
 pub mod work;

@@ -92,7 +92,7 @@ fn with_template(queue: &Queue, name: &str, text: &str) -> String {
 }
 
 #[test]
-fn a_step_that_asks_becomes_a_question_and_the_answer_file_answers_the_step() {
+fn r04_a_step_that_asks_becomes_a_question_and_the_answer_file_answers_the_step() {
     let mediator = Mediator::start(Engine::Sqlite);
     let _agent = Agent::start(&mediator, "n1");
     let queue = Queue::new(Some(&mediator));
@@ -311,6 +311,73 @@ fn r44_a_worker_takes_tickets_in_the_order_of_the_list_under_any_suffix() {
         assert_eq!(taken.lines().collect::<Vec<_>>(), line);
         assert!(queue.files().into_keys().all(|name| name.ends_with(&format!("{done}.md"))), "{:?}", queue.files());
     }
+}
+
+/// Without the file system's word it would look once an hour.
+#[test]
+fn a_worker_that_waits_notices_new_files_and_answers_at_once() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    let queue = Queue::new(Some(&mediator));
+    queue.write(
+        "a.md",
+        "---\ntitle: asks\ndeps: [q]\nawaiting: q\n---\n\n## 질문 1\n\nWhich?\n\n- (a) one\n- (b) two\n",
+    );
+    let mut worker = queue.spawn(&["work", "--poll", "1h", "--command", "true"]);
+    queue.write("b.md", "---\ntitle: new\n---\n");
+    wait_until("the new one is done", || queue.path("b.done.md").exists());
+    queue.write("c.md", "---\ntitle: later\n---\n");
+    wait_until("the next one is done", || queue.path("c.done.md").exists());
+    assert!(queue.path("a.md").exists());
+    queue.cli(&["answer", "a", "--choose", "1:b"]).ok();
+    wait_until("the answered one is done", || queue.path("a.done.md").exists());
+    signal(worker.id(), "TERM");
+    assert!(worker.wait().unwrap().success());
+}
+
+#[test]
+fn what_is_chosen_becomes_the_answer() {
+    let queue = Queue::new(None);
+    let options = "### Colour\n- (a) red\n- (b) blue\n\n- (a) big\n- (b) small\n";
+    let asking = format!("---\ntitle: t\ndeps: [q]\nawaiting: q\n---\n\n## 질문 1\n\nWhich?\n\n{options}");
+    queue.write("t.md", &asking);
+    let page = queue.json(&["show", "t"]);
+    assert_eq!(
+        (&page["options"][0]["title"], &page["options"][1]["options"][1]["label"]),
+        (&"Colour".into(), &"small".into())
+    );
+    let shown = queue.cli(&["show", "t"]).ok().stdout;
+    assert!(
+        shown.contains("--choose 1:LETTERS picks from Colour (a) (b)\n--choose 2:LETTERS picks from (a) (b)"),
+        "{shown}"
+    );
+    for (choose, says) in
+        [("1:c", "it has (a) (b)"), ("3:a", "groups 1 to 2"), ("1:", "nothing is chosen"), ("x", "such as 1:b")]
+    {
+        let ran = queue.cli(&["answer", "t", "--choose", choose]);
+        assert!(ran.code == 2 && ran.stderr.contains(says), "{choose}: {ran:?}");
+    }
+    assert_eq!(queue.files().into_keys().collect::<Vec<_>>(), ["t.md"]);
+    queue.cli(&["answer", "t", "--choose", "2:b,a", "--choose", "1: neither", "Thanks"]).ok();
+    let answer = queue.text("q.done.md");
+    assert!(answer.ends_with("\n## 답변 1\n\n1: neither\n2: (a) (b)\n\nThanks\n"), "{answer}");
+    assert_eq!(queue.text("t.md"), asking);
+    assert_eq!(queue.json(&["show", "t"])["options"].as_array().unwrap().len(), 0, "it asks nothing any more");
+}
+
+#[test]
+fn check_mends_what_it_may_and_says_by_its_exit_code_whether_anything_is_left() {
+    let queue = Queue::new(None);
+    queue.write("a.md", "---\ntitle: t\nsession_id: r1\n---\n");
+    queue.write("b.md", "---\ntitle: t\ndeps: [nope]\n---\n");
+    let ran = queue.cli(&["check"]);
+    assert!(ran.code == 1 && ran.stdout.contains("accident") && ran.stdout.contains("nope"), "{ran:?}");
+    let ran = queue.cli(&["check", "--fix"]);
+    assert!(ran.code == 1 && ran.stdout.contains("fixed accident") && ran.stdout.contains("nope"), "{ran:?}");
+    assert_eq!(queue.text("a.md"), "---\ntitle: t\n---\n");
+    queue.write("nope.md", "---\ntitle: t\n---\n");
+    let ran = queue.cli(&["check", "--fix"]).ok();
+    assert_eq!(ran.stdout, "nothing is wrong\n");
 }
 
 /// Files as other editors and systems write them.

@@ -4,7 +4,6 @@
 //! in any case: so a folder that cannot be watched, a link into another folder, a silence that has lasted and a
 //! full disk are all noticed within a second. Its looks are published; [`PolicyFile::changed`] compares.
 //!
-//! The folder is watched, not the file: editors replace the file, and a watch on it would follow the old one.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,12 +14,11 @@ use std::{
     time::Duration,
 };
 
-use notify::{EventKind, RecursiveMode, Watcher, event::AccessKind};
 use shared::domain::{Drain, Policy};
 use tokio::sync::watch;
 
 use super::{Reasons, Standing, disk, file, file::Seen, judge::Judge, memory};
-use crate::{clock, config::Config, work::workspace::WORK};
+use crate::{clock, config::Config, watch::changes, work::workspace::WORK};
 
 /// Longest time between two looks.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -257,22 +255,12 @@ fn watch_folder(shared: &Arc<Shared>) -> notify::Result<notify::RecommendedWatch
     let name = shared.path.file_name().map(ToOwned::to_owned);
     // Weak in effect: the watcher is dropped with the handle, and the thread ends by `closed`.
     let ringer = Arc::clone(shared);
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        let ours = match event {
-            // Our own reading makes access events; answering them would never end.
-            Ok(event) if matches!(event.kind, EventKind::Access(kind) if !matches!(kind, AccessKind::Close(notify::event::AccessMode::Write))) => {
-                false
-            }
-            // No path: events were lost.
-            Ok(event) => event.paths.is_empty() || event.paths.iter().any(|path| path.file_name() == name.as_deref()),
-            Err(_) => true,
-        };
-        if ours {
+    changes(&folder, move |changed| {
+        // None: events were lost.
+        if changed.is_none_or(|changed| Some(changed) == name.as_deref()) {
             let _request = ringer.ring();
         }
-    })?;
-    watcher.watch(&folder, RecursiveMode::NonRecursive)?;
-    Ok(watcher)
+    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{io, sync::Arc};
 use serde_json::{Map, Value};
 use shared::{
     RunId,
-    ticket::{Hold, Lane, Queue, Stem, Ticket, key, line, question, question::Origin},
+    ticket::{Hold, Lane, Queue, Stem, Ticket, key, line, options::Group, question, question::Origin},
 };
 
 use super::{
@@ -63,6 +63,16 @@ pub fn answer(folder: &Folder, stem: &Stem, text: &str) -> Result<String, Answer
         Ok(()) => Ok(file),
         Err(Lost::Taken | Lost::Gone) => Err(AnswerError::Answered(file)),
     }
+}
+
+/// The stem of the answer that a ticket waits for, and the groups of options that its question offers. The ticket is
+/// named as for [`answer`].
+///
+/// # Errors
+/// [`AnswerError`] where it asks nothing.
+pub fn options(folder: &Folder, stem: &Stem) -> Result<(Stem, Vec<Group>), AnswerError> {
+    let (ticket, awaiting) = asking(&folder.read()?, stem)?;
+    Ok((awaiting, question::options(ticket.text.body())))
 }
 
 fn asking(queue: &Queue, stem: &Stem) -> Result<(Arc<Ticket>, Stem), AnswerError> {

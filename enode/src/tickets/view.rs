@@ -3,7 +3,7 @@
 use serde::Serialize;
 use shared::{
     Timestamp,
-    ticket::{Hold, Lane, Queue, Status, Stem, Ticket, line, order, question, state},
+    ticket::{Hold, Lane, Queue, Status, Stem, Ticket, line, options::Group, order, question, state},
 };
 
 /// One ticket.
@@ -63,6 +63,8 @@ pub struct Detail {
     pub body: String,
     /// Questions and answers.
     pub thread: Vec<Talk>,
+    /// What its open question offers to choose from.
+    pub options: Vec<Group>,
 }
 
 /// A question and its answer.
@@ -138,7 +140,10 @@ pub fn detail(queue: &Queue, stem: &Stem) -> Option<Detail> {
         answer: it.answer.map(|(_, text)| text),
     };
     let thread = question::thread(queue, found).into_iter().map(talk).collect();
-    Some(Detail { ticket, body: question::without_questions(found.text.body()), thread })
+    let body = found.text.body();
+    let asks = matches!(ticket.hold, Some(Hold::AnswerWait { .. }));
+    let options = if asks { question::options(body) } else { Vec::new() };
+    Some(Detail { ticket, body: question::without_questions(body), thread, options })
 }
 
 fn plain(queue: &Queue, ticket: &Ticket, effective: u8) -> View {

@@ -11,6 +11,7 @@ use shared::{
     Duration, RunId,
     ticket::{Lane, Queue, Stem, Ticket, question::Origin},
 };
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -24,12 +25,17 @@ use super::{
     runs::{self, RunNow, Runs, Trouble},
     template::Templates,
 };
-use crate::clock::{self, BootTime};
+use crate::{
+    clock::{self, BootTime},
+    watch,
+};
 
 /// How often a worker that follows a Run looks after the queue.
 const ROUND: Duration = Duration::from_secs(5);
 /// After silence, doubled up to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+/// Changes that come together are one.
+const TOGETHER: Duration = Duration::from_millis(50);
 
 /// How a worker works.
 pub struct Worker<R> {
@@ -41,7 +47,7 @@ pub struct Worker<R> {
     pub templates: Templates,
     /// Who it is, for people.
     pub owner: String,
-    /// How long it waits for a ticket to come.
+    /// How long it waits for a ticket to come, where no file tells of a change.
     pub pace: Duration,
     /// When it last looked after the tickets of others.
     pub looked: Mutex<Option<BootTime>>,
@@ -62,20 +68,31 @@ impl<R: Runs> Worker<R> {
     /// # Errors
     /// [`Trouble`] that no waiting mends: credentials, and a folder that cannot be written.
     pub async fn run(&self, once: bool, stop: &CancellationToken) -> Result<Ended, Trouble> {
-        let mut pause = PAUSES.0;
+        let (mut pause, mut is_hint) = (PAUSES.0, false);
+        // What changes during a turn is remembered: it is the next one's.
+        let bell = Arc::new(Notify::new());
+        let _watcher = if once { None } else { self.watch(&bell) };
         loop {
             let worked = tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(Ended::Stopped),
-                worked = self.turn() => worked,
+                worked = self.turn(is_hint) => worked,
             };
+            is_hint = false;
             let wait = match worked {
                 Ok(true) => {
                     pause = PAUSES.0;
                     continue;
                 }
                 Ok(false) if once => return Ok(Ended::Empty),
-                Ok(false) => self.pace,
+                Ok(false) => {
+                    tokio::select! {
+                        () = stop.cancelled() => return Ok(Ended::Stopped),
+                        () = tokio::time::sleep(self.pace.std()) => continue,
+                        () = bell.notified() => is_hint = true,
+                    }
+                    TOGETHER
+                }
                 Err(Trouble::Silent { why, .. }) => {
                     tracing::warn!("{why}; nothing is taken and nothing is given back until it does");
                     let now = pause;
@@ -91,8 +108,23 @@ impl<R: Runs> Worker<R> {
         }
     }
 
-    /// Looks after the queue, then works on one ticket. `false`: there was none.
-    async fn turn(&self) -> Result<bool, Trouble> {
+    /// Rings for every change of a ticket's file. Without it the pace is all there is.
+    fn watch(&self, bell: &Arc<Notify>) -> Option<notify::RecommendedWatcher> {
+        let bell = bell.clone();
+        let watched = watch::changes(self.folder.path(), move |name| {
+            // Drafts and the lock are hidden, and every worker opens the lock all the time.
+            if name.is_none_or(|name| !name.as_encoded_bytes().starts_with(b".")) {
+                bell.notify_one();
+            }
+        });
+        let path = self.folder.path().display();
+        let pace = self.pace;
+        watched.inspect_err(|error| tracing::info!(%error, "no events from {path}; it is read every {pace}")).ok()
+    }
+
+    /// Looks after the queue, then works on one ticket. `false`: there was none. A hint is that a file has changed: by
+    /// that alone the tickets of others need no look.
+    async fn turn(&self, is_hint: bool) -> Result<bool, Trouble> {
         // Between two of many tickets that is not done each time: it costs a question for each one in progress.
         let looked = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = looked.is_none_or(|at| at.until(clock::boot_time()) >= ROUND);
@@ -101,7 +133,7 @@ impl<R: Runs> Worker<R> {
         }
         self.runs.reach().await?;
         let mut claimed = self.claim().await?;
-        if claimed.is_none() && !is_due {
+        if claimed.is_none() && !is_due && !is_hint {
             self.look_after().await?;
             claimed = self.claim().await?;
         }

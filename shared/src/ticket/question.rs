@@ -9,6 +9,7 @@ use super::{
     file::Document,
     key::{self, BadValue, written},
     name::Stem,
+    options::{self, Group},
 };
 use crate::Timestamp;
 
@@ -121,6 +122,13 @@ impl Origin {
         let (_, attempt) = (words.next().filter(|word| *word == "attempt")?, words.next()?.parse().ok()?);
         Some(Self { run, step, attempt })
     }
+}
+
+/// The groups of options that the last question of a body offers. Older questions are history.
+#[must_use]
+pub fn options(body: &str) -> Vec<Group> {
+    let question = sections(body).into_iter().rfind(|it| it.kind == Kind::Question);
+    question.map(|it| options::parse(it.text)).unwrap_or_default()
 }
 
 /// A question as a person reads it: without the line that only programs read.

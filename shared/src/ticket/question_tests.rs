@@ -49,6 +49,17 @@ fn headings_of_both_languages_are_the_same_sections() {
 }
 
 #[test]
+fn the_last_question_is_the_one_that_offers_options() {
+    for (body, many) in [
+        ("- (a) no question\n", 0),
+        ("## 질문 1\n- (a) x\n- (a) y\n## 질문 2\nFree text\n", 0),
+        ("## 질문 1\nFree text\n## Question 2\n### Which\n- (a) x\n- (a) y\n\n## Notes\n- (a) z\n", 2),
+    ] {
+        assert_eq!(options(body).len(), many, "{body}");
+    }
+}
+
+#[test]
 fn r27_a_block_is_fresh_while_it_is_the_last_section() {
     for (body, fresh) in [
         ("## 블록\nno network\n", true),

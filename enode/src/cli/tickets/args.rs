@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use shared::{
     Duration,
-    ticket::{Choice, Priority, Stem},
+    ticket::{Choice, Priority, Stem, options::Picked},
 };
 
 use crate::tickets::client::Address;
@@ -156,8 +156,8 @@ pub(crate) struct Work {
     /// End when nothing is left that can be taken
     #[arg(long)]
     pub(crate) once: bool,
-    /// How often to look for new tickets
-    #[arg(long, value_name = "TIME", default_value = "2s")]
+    /// How often to look for new tickets where no event of the file system tells of them
+    #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(crate) poll: Duration,
 }
 
@@ -185,12 +185,30 @@ pub(crate) struct Unassign {
 pub(crate) struct Answer {
     #[command(flatten)]
     pub(crate) one: One,
-    /// The answer
-    #[arg(value_name = "TEXT", required_unless_present = "file", conflicts_with = "file")]
+    /// The answer; with --choose, what else is to be said
+    #[arg(value_name = "TEXT", required_unless_present_any = ["file", "choose"], conflicts_with = "file")]
     pub(crate) text: Option<String>,
     /// File that holds it; - is standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+    /// Pick from a group of options, as `enode tickets show` numbers them: 1:b, 2:a,c, '2:a only at night', '3: neither';
+    /// may be given several times
+    #[arg(long, value_name = "GROUP:LETTERS", value_parser = pick)]
+    pub(crate) choose: Vec<(usize, Picked)>,
+}
+
+/// `2:a,c and a note`. What follows the colon at once are letters; behind a blank it is a note.
+fn pick(word: &str) -> Result<(usize, Picked), String> {
+    let wrong = || "write the group's number, a colon and letters, such as 1:b or '2:a,c only at night'".to_owned();
+    let (number, rest) = word.split_once(':').ok_or_else(wrong)?;
+    let number = number.trim().parse().map_err(|_| wrong())?;
+    let (letters, note) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let one = |part: &str| match part.trim_matches(['(', ')']).chars().collect::<Vec<_>>().as_slice() {
+        [letter] if letter.is_ascii_alphabetic() => Ok(letter.to_ascii_lowercase()),
+        _ => Err(wrong()),
+    };
+    let letters = letters.split(',').filter(|part| !part.is_empty()).map(one).collect::<Result<_, _>>()?;
+    Ok((number, Picked { letters, note: note.trim().to_owned() }))
 }
 
 #[derive(Debug, Args)]
@@ -208,4 +226,26 @@ pub(crate) struct Check {
     /// End what a killed worker had begun, and take session_id out of open tickets
     #[arg(long)]
     pub(crate) fix: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_picked_is_a_number_letters_and_a_note() {
+        for (word, number, letters, note) in [
+            ("1:b", 1, "b", ""),
+            ("2:c,A", 2, "ac", ""),
+            (" 2 :(a),(b) only at night ", 2, "ab", "only at night"),
+            ("3: neither: both", 3, "", "neither: both"),
+            ("4:", 4, "", ""),
+        ] {
+            let picked = Picked { letters: letters.chars().collect(), note: note.to_owned() };
+            assert_eq!(pick(word), Ok((number, picked)), "{word}");
+        }
+        for word in ["b", "1", "a:b", "-1:a", "1:yes", "1:1", "1:a;b", ":a"] {
+            assert!(pick(word).unwrap_err().contains("such as 1:b"), "{word}");
+        }
+    }
 }

@@ -1,8 +1,13 @@
 //! `new`, `claim`, `done` and `answer`: what a person does to a queue without any mediator.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, anyhow};
 use serde_json::json;
-use shared::ticket::{Lane, edit};
+use shared::ticket::{
+    Lane, edit,
+    options::{self, Picked},
+};
 
 use super::{
     super::{Exit, Failure, Outcome, out::Out},
@@ -77,10 +82,31 @@ pub(super) fn done(args: &One, out: &Out) -> Outcome {
 pub(super) fn answer(args: &Answer, out: &Out) -> Outcome {
     let folder = folder(&args.one.place)?;
     let said = text(args.text.as_ref(), args.file.as_deref())?;
-    let file = ask::answer(&folder, &args.one.stem, &said).map_err(|error| match error {
+    let failed = |error| match error {
         AnswerError::Io(error) => Failure::from(anyhow!(error).context("cannot write the answer")),
         other => refused(other),
-    })?;
+    };
+    let (stem, said) = match args.choose.as_slice() {
+        [] => (args.one.stem.clone(), said),
+        picked => {
+            // By the answer's own name: a question that is asked meanwhile has another one, and other options.
+            let (awaiting, groups) = ask::options(&folder, &args.one.stem).map_err(failed)?;
+            let chosen = options::compose(&groups, &merged(picked)).map_err(refused)?;
+            (awaiting, format!("{chosen}\n\n{said}"))
+        }
+    };
+    let file = ask::answer(&folder, &stem, &said).map_err(failed)?;
     out.data(&json!({"stem": args.one.stem, "file": folder.path().join(&file)}), || file.clone())?;
     Ok(Exit::Done)
+}
+
+/// What was said of one group in several words is one pick.
+fn merged(picked: &[(usize, Picked)]) -> BTreeMap<usize, Picked> {
+    let mut all = BTreeMap::<usize, Picked>::new();
+    for (number, more) in picked {
+        let one = all.entry(*number).or_default();
+        one.letters.extend(&more.letters);
+        one.note = format!("{} {}", one.note, more.note).trim().to_owned();
+    }
+    all
 }

@@ -125,6 +125,11 @@ fn shown(detail: &Detail) -> String {
         );
         lines.push(answer);
     }
+    for group in &detail.options {
+        let letters: Vec<String> = group.options.iter().map(|it| format!("({})", it.letter)).collect();
+        let title = if group.title.is_empty() { String::new() } else { format!(" {}", clean(&group.title)) };
+        lines.push(format!("--choose {}:LETTERS picks from{title} {}", group.number, letters.join(" ")));
+    }
     lines.join("\n")
 }
 
