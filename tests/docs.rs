@@ -16,7 +16,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "README.md",
     "docs/contract.md",
     "docs/drain.md",
@@ -24,6 +24,7 @@ const PAGES: [&str; 8] = [
     "docs/performance.md",
     "docs/public-cases.md",
     "docs/testing.md",
+    "docs/ticket-cases.md",
     "docs/tickets.md",
 ];
 
@@ -151,10 +152,10 @@ fn tests_of_cases() -> BTreeSet<(String, String)> {
     found
 }
 
-/// `a01` is A01.
+/// `a01` is A01. The letter says of which page: R of `docs/ticket-cases.md`, all others of `docs/public-cases.md`.
 fn case_id(word: &str) -> Option<String> {
     let (letter, digits) = word.split_at_checked(1)?;
-    let is_id = ["a", "b", "c", "d", "e"].contains(&letter)
+    let is_id = ["a", "b", "c", "d", "e", "r"].contains(&letter)
         && digits.len() == 2
         && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_id.then(|| word.to_uppercase())
@@ -172,18 +173,44 @@ fn public_cases_and_their_tests_name_each_other() {
         let (id, priority) = cells[0].trim_start_matches("| ").split_once(' ').unwrap();
         cases += 1;
         let mut own = false;
-        for span in line.split('`').skip(1).step_by(2).filter(|span| span.contains("::")) {
-            let (file, name) = span.split_once("::").unwrap();
-            let text = read(file);
-            assert!(text.contains(&format!("fn {name}(")), "{id}: {file} has no test {name}");
-            own |= existing.contains(&(id.to_owned(), name.to_owned()));
-            named.insert(name.to_owned());
+        for name in tests_named_in(line) {
+            own |= existing.contains(&(id.to_owned(), name.clone()));
+            named.insert(name);
         }
         assert!(own || priority != "P1", "no test of {id} is named after it");
     }
     assert!(cases > 70, "the page has {cases} cases");
-    for (id, name) in existing {
+    for (id, name) in existing.into_iter().filter(|(id, _)| !id.starts_with('R')) {
         assert!(named.contains(&name), "docs/public-cases.md does not name {name}, a test of {id}");
+    }
+}
+
+/// The tests that a line of a page names; each is where the line says.
+fn tests_named_in(line: &str) -> Vec<String> {
+    let named = line.split('`').skip(1).step_by(2).filter_map(|span| span.split_once("::"));
+    let checked = |(file, name): (&str, &str)| {
+        assert!(read(file).contains(&format!("fn {name}(")), "{file} has no test {name}: {line}");
+        name.to_owned()
+    };
+    named.map(checked).collect()
+}
+
+#[test]
+fn ticket_cases_and_their_tests_name_each_other() {
+    let page = read("docs/ticket-cases.md");
+    let (mut ids, mut named) = (Vec::new(), BTreeSet::new());
+    for line in page.lines().filter(|line| line.starts_with("| R")) {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [id, _, ours, _] = cells.as_slice() else { panic!("id, case, what ours does, tests: {line}") };
+        let tests = tests_named_in(line);
+        let applies = !ours.starts_with("Does not apply: ");
+        assert_eq!(!tests.is_empty(), applies, "a test, or why the case does not apply: {line}");
+        ids.push((*id).to_owned());
+        named.extend(tests.into_iter().map(|name| ((*id).to_owned(), name)));
+    }
+    assert_eq!(ids, (1..=48).map(|number| format!("R{number:02}")).collect::<Vec<_>>());
+    for (id, name) in tests_of_cases().into_iter().filter(|(id, _)| id.starts_with('R')) {
+        assert!(named.iter().any(|(_, it)| *it == name), "docs/ticket-cases.md does not name {name}, a test of {id}");
     }
 }
 

@@ -46,6 +46,18 @@ fn an_answer_is_one_new_file_and_there_is_one() {
     assert!(said.contains("a file q.md already"), "{said}");
 }
 
+#[test]
+fn r41_a_done_ticket_that_a_person_opens_again_asks_and_can_be_answered() {
+    let fake = Fake::new(&[("a.done.md", ASKING)]);
+    assert_eq!(line(&fake.folder.read().unwrap()).len(), 0, "what is done asks nothing");
+    std::fs::rename(fake.folder.at("a.done.md"), fake.folder.at("a.md")).unwrap();
+    let hold = || line(&fake.folder.read().unwrap())[0].hold.clone();
+    assert!(matches!(hold(), Some(Hold::AnswerWait { .. })));
+    answer(&fake.folder, &Stem::new("a").unwrap(), "go on").unwrap();
+    assert_eq!(hold(), None, "and is taken");
+    assert_eq!(fake.text("a.md"), ASKING, "nobody touches its deps");
+}
+
 fn settle_with(fake: &Fake, table: &Table) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(settle(&fake.folder, table)).unwrap()

@@ -193,7 +193,7 @@ fn r40_an_answer_unlocks_the_moment_that_it_is_there_and_nothing_else_changes() 
 }
 
 #[test]
-fn the_six_words_show_what_they_name_and_all_of_them_show_everything() {
+fn r45_the_six_words_show_what_they_name_and_all_of_them_show_everything() {
     for status in Status::ALL {
         assert_eq!(Status::read(status.as_str()), Some(status));
         let shown: Vec<_> = Status::ALL.into_iter().filter(|choice| status.is_shown_by(*choice)).collect();
