@@ -90,7 +90,10 @@ pub(super) fn publish_new(folder: &Folder, file: &str, text: &str) -> io::Result
 
 #[cfg(test)]
 mod tests {
-    use super::{super::fake_tests::Fake, *};
+    use super::{
+        super::{fake_tests::Fake, links::Links},
+        *,
+    };
 
     const NEW: New<'_> = New { title: "t", kind: "", priority: None, deps: &[], req: None, body: "" };
 
@@ -121,7 +124,7 @@ mod tests {
     /// A program that knows no gate makes a file right after ours has looked: exclusive creation is what decides.
     #[test]
     fn a_name_that_is_taken_at_this_moment_is_drawn_again() {
-        for links in [moves::Links::Kernel, moves::Links::Refused] {
+        for links in [Links::Kernel, Links::Refused] {
             let fake = Fake::with(&[], links);
             let mut drawn = ["0000000a", "0000000b"].into_iter();
             let ticket = create_drawing(&fake.folder, &NEW, || {

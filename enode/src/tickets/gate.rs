@@ -63,7 +63,7 @@ mod tests {
         let Some(dir) = std::env::var_os("HOLD_IN") else { return };
         let dir = std::path::PathBuf::from(dir);
         let folder =
-            Folder::with(&dir, shared::ticket::Suffixes::default(), super::super::moves::Links::Kernel).unwrap();
+            Folder::with(&dir, shared::ticket::Suffixes::default(), super::super::links::Links::Kernel).unwrap();
         let _gate = Gate::enter(&folder).unwrap();
         std::fs::write(dir.join("held"), "").unwrap();
         loop {
