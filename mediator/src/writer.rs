@@ -217,11 +217,14 @@ impl<N: Notices> Task<N> {
             debug_assert_eq!(invariant::check(&self.fleet, &settings, now), None);
         }
         let claims = self.notices.claims(&changes.work);
+        let mut claimed = Vec::with_capacity(claims.len());
         let touches = claims.iter().flat_map(|claim| claim.touches(&self.fleet, now)).collect();
         loaded.load(&mut tx, &mut self.fleet, touches, &changes).await?;
-        let mut claimed = Vec::with_capacity(claims.len());
         for claim in claims {
             changes.work.remove(&claim.who.node);
+            // The claim before this one may have ended its Run, and given the node to another.
+            let touches = claim.touches(&self.fleet, now);
+            loaded.load(&mut tx, &mut self.fleet, touches, &changes).await?;
             let outcome = self.fleet.apply(&claim, &mut Cx::new(now, &settings, &mut SystemIds, &mut changes));
             debug_assert_eq!(invariant::check(&self.fleet, &settings, now), None);
             claimed.push((claim.who.node, outcome));

@@ -183,28 +183,30 @@ impl Auth {
         standing: Standing,
         may_look: &impl Fn() -> Result<P, Error>,
     ) -> Result<Found, Error> {
-        if standing != Standing::Unknown {
-            return Ok(self.store.token_by_hash(key).await?);
-        }
         let look = match self.looking().entry(key.to_owned()) {
             // Whoever shows the same, a fleet that comes back with one token, waits for the same answer.
             Entry::Occupied(look) => look.get().clone(),
-            Entry::Vacant(place) => place.insert(self.begin_look(key, may_look()?)).clone(),
-        };
-        match look.await {
-            Some(found) => found.map_err(Error::Store),
-            None => {
-                self.looking().remove(key);
-                Err(Error::Internal("looking a credential up ended early".to_owned()))
+            Entry::Vacant(place) => {
+                // Who was known does not stand in line with those who were not.
+                let permit = if standing == Standing::Unknown { Some(may_look()?) } else { None };
+                place.insert(self.begin_look(key, permit)).clone()
             }
+        };
+        if let Some(found) = look.clone().await {
+            return found.map_err(Error::Store);
         }
+        let mut looking = self.looking();
+        if looking.get(key).is_some_and(|other| other.ptr_eq(&look)) {
+            looking.remove(key);
+        }
+        Err(Error::Internal("looking a credential up ended early".to_owned()))
     }
 
     /// Asks in a task of its own: whoever hangs up and calls again must not have a second one under way.
-    fn begin_look<P: Send + 'static>(&self, key: &str, permit: P) -> Look {
+    fn begin_look<P: Send + 'static>(&self, key: &str, permit: Option<P>) -> Look {
         let (auth, key) = (self.clone(), key.to_owned());
         let asked = task::seen_through(async move {
-            let turn = auth.looks.acquire().await;
+            let turn = if permit.is_some() { auth.looks.acquire().await.ok() } else { None };
             let found = auth.store.token_by_hash(&key).await.map_err(Arc::new);
             auth.looking().remove(&key);
             drop((turn, permit));

@@ -71,6 +71,7 @@ async fn send(
     until: Instant,
 ) -> Outcome<SubmitResponse> {
     let (mut pace, mut progress, mut sent) = (Backoff::default(), Progress::default(), false);
+    let within = shared::Duration::from_secs((until - Instant::now()).as_secs());
     let mut interrupt = io.take_interrupt();
     loop {
         let mut wire = client.runs();
@@ -99,7 +100,10 @@ async fn send(
             progress.done(io);
             return Err(if sent { unknown(run, failure) } else { failure });
         }
-        progress.say(io, format!("no answer from {} ({}), sending again", client.url(), refusal::cause(&status)));
+        progress.say(
+            io,
+            format!("no answer from {} ({}), sending again for up to {within}", client.url(), refusal::cause(&status)),
+        );
         tokio::select! {
             () = sleep(pause) => {}
             () = &mut interrupt => return Err(unknown(run, Failure::new(Exit::Interrupted, "interrupted"))),

@@ -1,10 +1,10 @@
 //! A mediator in miniature for tests: a real SQLite store, real files, and the fleet's rules applied one
 //! command at a time, with poison for every nonce and principal.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use shared::{
-    NodeId, Nonce, Timestamp,
+    Nonce, Timestamp,
     domain::{
         Advert, AdvertReply, Cancel, Changes, Claim, ClaimedStep, Cx, Decide, Fleet, Ids, OpenWork, Outcome, Policy,
         Report, Settings, Shape, Speaker, Submit, Submitted,
@@ -18,14 +18,10 @@ use super::{
     contracts::Contracts,
     hub::Hub,
     leave::Leave,
+    notify::Notifier,
     sample::{NOW, POISON_NONCE, POISON_PRINCIPAL, contract, id, node},
 };
-use crate::{
-    clock::Clock,
-    record::RecordStore,
-    store::Store,
-    writer::{Claimed, Notices, Writer},
-};
+use crate::{clock::Clock, record::RecordStore, store::Store, writer::Writer};
 
 struct Poison;
 
@@ -35,29 +31,12 @@ impl Ids for Poison {
     }
 }
 
-/// The real writer tells the same watchers.
-struct Tell(Arc<watch::Sender<i64>>);
-
-impl Notices for Tell {
-    fn claims(&self, _: &BTreeSet<NodeId>) -> Vec<Claim> {
-        Vec::new()
-    }
-
-    fn claimed(&mut self, _: &NodeId, _: Claimed) {}
-
-    fn committed(&mut self, _: Changes, last_event: i64) {
-        self.0.send_replace(last_event);
-    }
-
-    fn uncertain(&mut self) {}
-}
-
 pub(crate) struct Bench {
     dir: tempfile::TempDir,
     pub(crate) clock: Clock,
     pub(crate) services: Services,
     fleet: Fleet,
-    events: Arc<watch::Sender<i64>>,
+    events: watch::Sender<i64>,
 }
 
 impl Bench {
@@ -66,10 +45,11 @@ impl Bench {
         let clock = Clock::manual(NOW);
         let store = Store::open(&url(dir.path()), clock.clone()).await.unwrap();
         let (events, receiver) = watch::channel(0);
-        let events = Arc::new(events);
         // What comes over the wire goes through the real writer. It ends with the last handle.
         let leave = Leave::new(Settings::default());
-        let (writer, writing) = Writer::new(store.clone(), leave.follow(), Tell(events.clone()));
+        let hub = Hub::default();
+        let notifier = Notifier { hub: hub.clone(), seal: Arc::default(), events: events.clone() };
+        let (writer, writing) = Writer::new(store.clone(), leave.follow(), notifier);
         tokio::spawn(writing);
         let services = Services {
             store,
@@ -77,7 +57,7 @@ impl Bench {
             settings: Settings::default(),
             writer,
             contracts: Contracts::default(),
-            hub: Hub::default(),
+            hub,
             leave,
             events: receiver,
             stop: CancellationToken::new(),
@@ -121,8 +101,13 @@ impl Bench {
     }
 
     pub(crate) async fn advert(&mut self, name: &str, capability: &str, policy: Policy) -> AdvertReply {
+        self.apply(self.advert_of(name, capability, policy)).await
+    }
+
+    /// The advert alone, for whoever sends it another way.
+    pub(crate) fn advert_of(&self, name: &str, capability: &str, policy: Policy) -> Advert {
         let node = node(name, capability);
-        let advert = Advert {
+        Advert {
             who: speaker(name),
             label: node.label,
             advert_no: self.now().millis(),
@@ -134,8 +119,7 @@ impl Bench {
             running: Vec::new(),
             finished: Vec::new(),
             agent_version: node.agent_version,
-        };
-        self.apply(advert).await
+        }
     }
 
     pub(crate) async fn submit(&mut self, name: &str, text: &str) -> Submitted {

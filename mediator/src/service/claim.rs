@@ -129,7 +129,72 @@ pub(super) fn below<'a>(file: &'a str, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::below;
+    use shared::domain::{Drain, Policy, RunState};
+
+    use super::{Work, below};
+    use crate::service::{
+        SubmitCommand,
+        bench::{Bench, one_step, speaker},
+        sample::{Statements, id},
+    };
+
+    /// The first claim of a commit can end its Run, and so give the node of the next one to a Run that nobody has read.
+    #[tokio::test]
+    async fn a_node_that_another_claim_has_freed_goes_to_the_next_run_with_its_lease() {
+        let mut bench = Bench::new().await;
+        let held = Policy { drain: Drain::Graceful, reason: "not yet".to_owned(), ..Policy::default() };
+        for (node, capability) in [("n1", "c"), ("n2", "d")] {
+            bench.advert(node, capability, held.clone()).await;
+        }
+        let services = bench.services.clone();
+        let mut streams = Vec::new();
+        for node in ["n1", "n2"] {
+            let mut stream = services.open_work(speaker(node)).await.unwrap();
+            assert!(matches!(stream.next().await, Ok(Some(Work::Opened(_)))));
+            streams.push(stream);
+        }
+        // It ends as soon as somebody reads it: what it acquires is not there, and it does not wait.
+        let ends = "requires: [{as: a, capability: c}, {as: b, capability: d}]\n\
+                    steps: [{id: s, acquire: {as: x, capability: c, wait: false}}]\n";
+        for (run, text) in [("ends", ends.to_owned()), ("next", one_step("d"))] {
+            let command =
+                SubmitCommand { contract_text: text.into_bytes(), run_id: Some(run.to_owned()), principal: id("ann") };
+            assert_eq!(services.submit(command).await.unwrap().run.state, RunState::Queued, "{run}");
+        }
+        for (node, capability) in [("n1", "c"), ("n2", "d")] {
+            bench.tick();
+            let advert = bench.advert_of(node, capability, Policy::default());
+            services.advertise(advert).await.unwrap();
+        }
+        let page = services.run(&id("ends")).await.unwrap();
+        assert_eq!(page.run.state, "FAILED");
+        let step = tokio::time::timeout(std::time::Duration::from_secs(10), streams[1].next()).await;
+        assert!(matches!(step, Ok(Ok(Some(Work::Step(step, _)))) if step.run == id("next")));
+        let leases = services.leases().await.unwrap().rows;
+        assert_eq!(leases.iter().map(|it| it.run.as_str()).collect::<Vec<_>>(), ["next"]);
+    }
+
+    #[tokio::test]
+    async fn a_step_is_claimed_in_the_commit_that_grants_its_node() {
+        let mut bench = Bench::new().await;
+        bench.advert("n1", "c", Policy::default()).await;
+        let services = bench.services.clone();
+        let mut stream = services.open_work(speaker("n1")).await.unwrap();
+        assert!(matches!(stream.next().await, Ok(Some(Work::Opened(_)))));
+        let statements = Statements::count();
+        let submit = async {
+            // What the stream looks for by itself as it opens is not there yet.
+            while statements.of("fleet.commit") < 1 {
+                tokio::task::yield_now().await;
+            }
+            let contract_text = one_step("c").into_bytes();
+            let command = SubmitCommand { contract_text, run_id: Some("r1".to_owned()), principal: id("ann") };
+            services.submit(command).await.unwrap()
+        };
+        let (step, _) = tokio::join!(stream.next(), submit);
+        assert!(matches!(step, Ok(Some(Work::Step(step, _))) if step.run == id("r1")));
+        assert_eq!(statements.of("fleet.commit"), 2, "one of them the look that found nothing");
+    }
 
     #[test]
     fn a_name_stands_for_a_file_or_a_folder() {
