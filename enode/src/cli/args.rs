@@ -17,6 +17,12 @@ Exit codes:
   4  the mediator cannot be reached
   5  policy refused: the policy file cannot be written, or the agent cannot use it";
 
+const PANEL_EXIT_CODES: &str = "\
+Exit codes:
+  0  told to stop
+  1  failed in another way
+  2  refused: usage, configuration, the queue, the address, or no panel_token";
+
 const FILES: &str = "\
 Configuration, the later one wins: /etc/enode/enode.toml, ~/.config/enode/enode.toml, --config FILE, environment
 (ENODE_SLOTS=2; nested keys with two underscores: ENODE_DISK__MIN_FREE=2GiB), flags. The owner's policy file is
@@ -89,6 +95,9 @@ pub(super) enum Command {
         #[command(subcommand)]
         command: super::tickets::args::Tickets,
     },
+    /// Show the ticket board and this machine's node as pages for a browser
+    #[command(after_help = PANEL_EXIT_CODES)]
+    Panel(super::panel::PanelArgs),
     /// Print a completion script
     Completions {
         /// For this shell

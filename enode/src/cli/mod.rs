@@ -7,6 +7,7 @@ mod detect;
 mod drain;
 mod init;
 mod out;
+mod panel;
 mod remote;
 mod run;
 mod show;
@@ -100,6 +101,15 @@ async fn dispatch(cli: Cli, out: &Out) -> Outcome {
         Command::Undrain(args) => drain::undrain(&load(args.flags.clone(), Need::Owner)?, &args, out).await,
         Command::Status { flags } => status::run(&load(flags, Need::Owner)?, out).await,
         Command::Config { command: ConfigCommand::Show { flags } } => show::run(&load(flags, Need::Owner)?, out),
+        Command::Panel(args) => {
+            let named = cli.config.is_some();
+            let node = match load(Flags::default(), Need::Owner) {
+                Ok(config) => Ok(config),
+                Err(error) if named => return Err(error.into()),
+                Err(error) => Err(format!("no node is configured here: {error}")),
+            };
+            Box::pin(panel::run(&args, node, out)).await
+        }
         Command::Tickets { command } => Box::pin(tickets::run(command, out)).await,
         Command::Completions { shell } => out.completions(shell),
     }

@@ -5,10 +5,9 @@ use std::io::{self, Write};
 use clap::CommandFactory;
 use comfy_table::{Table, presets};
 use serde_json::Value;
-use shared::{Duration, Timestamp};
 
 use super::{Exit, Failure, Outcome, args};
-use crate::clock;
+pub(super) use crate::said::{age, span};
 
 /// Where output goes, and how data is shown.
 pub(super) struct Out {
@@ -89,16 +88,6 @@ pub(super) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
     // Each cell is padded on both sides; the outer blanks are of no use.
     let trimmed = |line: String| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned();
     table.lines().map(trimmed).collect::<Vec<_>>().join("\n")
-}
-
-/// How long ago, in whole seconds.
-pub(super) fn age(since: Timestamp) -> String {
-    span(clock::now().since(since))
-}
-
-/// A span in whole seconds.
-pub(super) fn span(span: Duration) -> String {
-    Duration::from_secs(span.millis() / 1_000).to_string()
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@ use super::{Exit, Failure, Outcome};
 use crate::{app, config::Config, descriptors, local::Lock};
 
 pub(super) async fn run(config: Config) -> Outcome {
-    let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter()?).with_ansi(coloured).with_writer(std::io::stderr).init();
+    log()?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -36,6 +35,13 @@ pub(super) async fn run(config: Config) -> Outcome {
         () = ignore_hangups => {}
     }
     Ok(Exit::Done)
+}
+
+/// Says what happens on stderr.
+pub(super) fn log() -> Result<(), Failure> {
+    let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_env_filter(filter()?).with_ansi(coloured).with_writer(std::io::stderr).init();
+    Ok(())
 }
 
 pub(super) fn filter() -> Result<EnvFilter, Failure> {

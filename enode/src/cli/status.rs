@@ -1,15 +1,14 @@
 //! `enode status`: what the agent on this machine does, and what its owner's file says.
 
-use serde_json::{Value, json};
-use shared::domain::Drain;
-
 use super::{Exit, Outcome, out, out::Out};
 use crate::{
     config::Config,
     local::{self, AskError},
     policy::file::{self, Seen},
+    said::word,
     state::{AgentStatus, NodeStatus},
 };
+use serde_json::{Value, json};
 
 pub(super) async fn run(config: &Config, out: &Out) -> Outcome {
     let asked = local::ask(&config.state_dir).await;
@@ -116,12 +115,4 @@ fn row(node: &NodeStatus) -> Vec<String> {
         node.spooled.to_string(),
         or_dash(node.last_advert_at.map(|at| format!("{} ago", out::age(at)))),
     ]
-}
-
-/// For people: nothing held back is "lending".
-pub(super) fn word(drain: Drain) -> &'static str {
-    match drain {
-        Drain::None => "lending",
-        Drain::Graceful | Drain::AtBoundary => drain.as_str(),
-    }
 }

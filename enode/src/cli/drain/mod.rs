@@ -11,8 +11,7 @@ use shared::domain::Drain;
 use super::{
     Exit, Failure, Outcome,
     args::{DrainArgs, UndrainArgs},
-    out::{self, Out},
-    status::word,
+    out::Out,
 };
 use crate::{
     clock,
@@ -23,11 +22,9 @@ use crate::{
         file::{self, Seen},
         writer::{self, Done, Edit},
     },
+    said::{self, word},
     state::{AgentStatus, NodeStatus},
 };
-
-/// What else becomes of a Run at a boundary: its contract and what is left of it decide, at the mediator.
-const UNLESS: &str = "unless it needs this node no more or starts over (on_drain: requeue)";
 
 pub(super) async fn drain(config: &Config, args: &DrainArgs, out: &Out) -> Outcome {
     let want = args.mode.map_or_else(|| no_weaker(config, out), Drain::from);
@@ -147,24 +144,7 @@ fn next_steps(agent: &AgentStatus, want: Drain) -> Vec<String> {
         agent.pid,
         if agent.connected { "" } else { ", as soon as it reaches the mediator again" }
     )];
-    for node in &agent.nodes {
-        let id = &node.node_id;
-        for other in node.reasons.iter().filter(|it| want == Drain::None && it.source != Source::Owner.as_str()) {
-            lines.push(format!("{id}: is not lent all the same: {}: {}", other.source, other.reason));
-        }
-        let Some(lease) = &node.lease else { continue };
-        let run = &lease.run_id;
-        let step = node.step.as_ref().map(|step| format!("step {} for {}", step.step_id, out::age(step.started_at)));
-        lines.push(match (want, step) {
-            (Drain::None, _) => format!("{id}: Run {run} goes on"),
-            (Drain::Graceful, Some(step)) => format!("{id}: Run {run} goes on to its end (now: {step})"),
-            (Drain::Graceful, None) => format!("{id}: Run {run} goes on to its end"),
-            (Drain::AtBoundary, Some(step)) => {
-                format!("{id}: Run {run} is closed when its step ends, {UNLESS} (now: {step})")
-            }
-            (Drain::AtBoundary, None) => format!("{id}: Run {run} is closed at once, {UNLESS}"),
-        });
-    }
+    lines.extend(said::follows(agent, want));
     if want != Drain::None {
         lines.push("to wait until nothing runs here: add --wait; to lend again: enode undrain".to_owned());
     }

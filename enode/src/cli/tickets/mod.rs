@@ -32,11 +32,11 @@ fn refused(error: impl Into<anyhow::Error>) -> Failure {
     Failure::new(Exit::Refused, error)
 }
 
-fn folder(place: &Place) -> Result<Arc<Folder>, Failure> {
+pub(super) fn folder(place: &Place) -> Result<Arc<Folder>, Failure> {
     Folder::open(&place.queue).map(Arc::new).map_err(refused)
 }
 
-fn client(mediator: &Mediator) -> Result<Client, Failure> {
+pub(super) fn client(mediator: &Mediator) -> Result<Client, Failure> {
     Client::new(&mediator.address()).map_err(refused)
 }
 

@@ -1,0 +1,82 @@
+//! One ticket as a lane or the bell draws it.
+
+use shared::{
+    Timestamp,
+    ticket::{Hold, Status},
+};
+
+use super::words;
+use crate::tickets::view::View;
+
+/// The words of a card; the template adds nothing to them.
+#[derive(Debug, Clone)]
+pub(super) struct Card {
+    pub(super) stem: String,
+    pub(super) title: String,
+    pub(super) kind: String,
+    pub(super) status: Status,
+    /// 1 = the next in line.
+    pub(super) place: Option<usize>,
+    pub(super) meter: Meter,
+    /// Stems that are not done; the awaited answer is not among them.
+    pub(super) unmet: Vec<String>,
+    /// Its question has no answer.
+    pub(super) asks: bool,
+    /// For how many days, if anybody has noted it.
+    pub(super) asked: String,
+    pub(super) warnings: Vec<String>,
+    pub(super) owner: String,
+    pub(super) run: String,
+    /// How long somebody has had it.
+    pub(super) since: String,
+}
+
+/// Five notches.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Meter {
+    pub(super) effective: u8,
+    pub(super) own: u8,
+}
+
+impl Meter {
+    pub(super) fn says(&self) -> String {
+        if self.effective == self.own {
+            format!("Priority {} of 5", self.effective)
+        } else {
+            format!("Priority {} of 5, inherited; its own is {}", self.effective, self.own)
+        }
+    }
+}
+
+impl Card {
+    pub(super) fn new(view: &View) -> Self {
+        let (unmet, asks) = match &view.hold {
+            Some(Hold::DepsWait { unmet }) => (unmet.iter().map(ToString::to_string).collect(), false),
+            Some(Hold::AnswerWait { awaiting, unmet }) => {
+                (unmet.iter().filter(|it| *it != awaiting).map(ToString::to_string).collect(), true)
+            }
+            // The meter with one notch is the whole sign of it.
+            Some(Hold::LowestWaits { .. }) | None => (Vec::new(), false),
+        };
+        Self {
+            stem: view.stem.to_string(),
+            title: view.title.clone(),
+            kind: view.kind.clone(),
+            status: view.state,
+            place: view.place,
+            meter: Meter { effective: view.effective, own: view.priority },
+            unmet,
+            asks,
+            asked: asked(view.asked_at.filter(|_| asks)),
+            warnings: view.warnings.clone(),
+            owner: view.owner.clone(),
+            run: view.session_id.clone().unwrap_or_default(),
+            since: view.assigned_at.map(words::age).unwrap_or_default(),
+        }
+    }
+}
+
+/// The earlier tool did not note when.
+pub(super) fn asked(at: Option<Timestamp>) -> String {
+    at.map(words::days).unwrap_or_default()
+}

@@ -1,0 +1,179 @@
+//! Editing an open ticket: only what was changed in the form is written, every other byte of the file stays.
+
+use askama::Template;
+use axum::{
+    Extension,
+    extract::{Path, State},
+    http::{StatusCode, Uri},
+    response::{IntoResponse, Redirect, Response},
+};
+use sha2::{Digest, Sha256};
+use shared::ticket::{Document, Lane, Queue, Stem, Ticket, key};
+
+use super::{
+    Shared,
+    door::Visit,
+    fault::{self, Fault},
+    fields::Fields,
+    new::{Draft, pick_again, priority},
+    pick,
+    shell::Shell,
+    ticket::{missing, stem},
+    words::escaped,
+};
+use crate::tickets::{
+    save::{self, SaveError},
+    view,
+};
+
+/// A larger text is edited in its file.
+const LARGEST: usize = 1 << 20;
+
+#[derive(Template)]
+#[template(path = "edit.html")]
+struct Page {
+    shell: Shell,
+    stem: String,
+    /// Which text the person saw.
+    seen: String,
+    draft: Draft,
+}
+
+/// The ticket, if it can be edited.
+fn open<'a>(queue: &'a Queue, stem: &Stem) -> Result<&'a Ticket, Fault> {
+    let ticket = queue.find(stem).ok_or_else(|| missing(queue, stem))?;
+    match ticket.lane {
+        Lane::Waiting if ticket.text.body().len() > LARGEST => {
+            Err(Fault::conflict(format!("{stem} has more than 1 MiB of text: edit its file {}.", ticket.file)))
+        }
+        Lane::Waiting => Ok(ticket),
+        Lane::InProgress => Err(Fault::conflict(format!("{stem} is in progress: unassign it before you edit it."))),
+        Lane::Done => Err(Fault::conflict(format!("{stem} is done, and what is done is read only."))),
+    }
+}
+
+fn print(ticket: &Ticket) -> String {
+    Sha256::digest(ticket.text.to_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What the form shows of a ticket.
+fn draft(ticket: &Ticket) -> Draft {
+    let said = ticket.text.said(key::PRIORITY).filter(|it| matches!(priority(it), Ok(Some(_))));
+    Draft {
+        title: ticket.title.clone(),
+        kind: ticket.kind.clone(),
+        priority: said.unwrap_or_default().to_owned(),
+        req: ticket.req.clone().unwrap_or_default(),
+        body: ticket.text.body().replace("\r\n", "\n"),
+        ..Draft::default()
+    }
+}
+
+pub(super) async fn page(
+    State(panel): State<Shared>,
+    Extension(visit): Extension<Visit>,
+    Path(name): Path<String>,
+    uri: Uri,
+) -> Result<Response, Fault> {
+    let stem = stem(&name)?;
+    let queue = panel.queue().await?;
+    let ticket = open(&queue, &stem)?;
+    let shell = Shell::new(&panel, &visit, &uri, "", &queue, &view::page(&queue));
+    let draft = draft(ticket).with(&queue, &ticket.deps, Some(&ticket.stem));
+    fault::page(&Page { shell, stem: ticket.stem.to_string(), seen: print(ticket), draft })
+}
+
+pub(super) async fn write(
+    State(panel): State<Shared>,
+    Extension(visit): Extension<Visit>,
+    Path(name): Path<String>,
+    Extension(fields): Extension<Fields>,
+    uri: Uri,
+) -> Result<Response, Fault> {
+    let stem = stem(&name)?;
+    let queue = panel.queue().await?;
+    let ticket = open(&queue, &stem)?;
+    let stem = ticket.stem.clone();
+    let changed = if print(ticket) == fields.get("seen") {
+        change(&queue, ticket, &fields)
+    } else {
+        Err(SaveError::Changed(stem.clone()).to_string())
+    };
+    let saved = match changed {
+        Err(why) => Err(why),
+        Ok(after) => {
+            let (stem, before) = (stem.clone(), ticket.text.to_bytes());
+            match panel.off(move |folder| save::save(folder, &stem, &before, &after)).await? {
+                Ok(()) => Ok(()),
+                Err(SaveError::Io(error)) => return Err(Fault::folder(panel.folder.path(), &error)),
+                Err(
+                    error @ (SaveError::Missing(_)
+                    | SaveError::NotOpen(..)
+                    | SaveError::Changed(_)
+                    | SaveError::Bad(_)
+                    | SaveError::Assigned),
+                ) => Err(error.to_string()),
+            }
+        }
+    };
+    match saved {
+        Ok(()) => Ok(Redirect::to(&format!("/ticket/{}", escaped(stem.as_str()))).into_response()),
+        Err(why) => {
+            let mut draft = Draft::typed(&fields).with(&queue, &pick_again(&queue, &fields), Some(&stem));
+            draft.wrong = why;
+            let shell = Shell::new(&panel, &visit, &uri, "", &queue, &view::page(&queue));
+            // With the old mark: who saves over another's change is refused again.
+            let page = Page { shell, stem: stem.to_string(), seen: fields.get("seen").to_owned(), draft };
+            let mut response = fault::page(&page)?;
+            *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
+            Ok(response)
+        }
+    }
+}
+
+/// The text with what the person has changed.
+fn change(queue: &Queue, ticket: &Ticket, fields: &Fields) -> Result<String, String> {
+    let (before, after) = (draft(ticket), Draft::typed(fields));
+    if after.title.trim().is_empty() {
+        return Err("title: a ticket needs one".to_owned());
+    }
+    if after.kind.trim() == key::ANSWER && before.kind != key::ANSWER {
+        return Err("kind: an answer is written with the form of its question".to_owned());
+    }
+    priority(&after.priority)?;
+    let mut text: Document = (*ticket.text).clone();
+    for (name, old, new) in [
+        (key::TITLE, &before.title, &after.title),
+        (key::KIND, &before.kind, &after.kind),
+        (key::PRIORITY, &before.priority, &after.priority),
+        (key::REQ, &before.req, &after.req),
+    ] {
+        if old.trim() == new.trim() {
+            continue;
+        }
+        if new.trim().is_empty() {
+            text.remove(name);
+        } else {
+            text.set(name, new).map_err(|error| error.to_string())?;
+        }
+    }
+    let deps = pick::chosen(queue, fields.all("deps"), &ticket.deps, Some(&ticket.stem))?;
+    // In the order of the file, new ones behind.
+    let kept = ticket.deps.iter().filter(|dep| deps.contains(dep));
+    let deps: Vec<Stem> = kept.chain(deps.iter().filter(|dep| !ticket.deps.contains(dep))).cloned().collect();
+    if deps != ticket.deps {
+        text.set_deps(&deps).map_err(|error| error.to_string())?;
+    }
+    let whole = String::from_utf8(text.to_bytes()).map_err(|error| error.to_string())?;
+    if before.body == after.body {
+        return Ok(whole);
+    }
+    let head = &whole[..whole.len() - text.body().len()];
+    let end = if head.contains("\r\n") { "\r\n" } else { "\n" };
+    let gap = if head.ends_with('\n') { "" } else { end };
+    let mut body = after.body;
+    if !body.is_empty() && !body.ends_with('\n') {
+        body.push('\n');
+    }
+    Ok(format!("{head}{gap}{}", body.replace('\n', end)))
+}

@@ -1,0 +1,138 @@
+//! What every request passes, and what every answer carries. In this order: `Host`, `Origin`, the token, and on every
+//! write the CSRF token. It stands in front of all pages, so that none can be forgotten.
+
+use axum::{
+    body::{Body, to_bytes},
+    extract::{Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header, uri::Authority},
+    middleware::Next,
+    response::{IntoResponse, Redirect, Response},
+};
+
+use super::{
+    Shared,
+    door::{self, Visit},
+    fault::Fault,
+    fields::Fields,
+};
+
+/// Larger forms are refused; a text of 1 MiB may be sent percent-encoded.
+const LARGEST: usize = 4 << 20;
+
+const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                   form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// `Referrer-Policy: no-referrer` would make browsers send `Origin: null` with our own forms.
+const HEADERS: [(&str, &str); 7] = [
+    ("content-security-policy", CSP),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("permissions-policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
+];
+
+pub(super) async fn guard(State(panel): State<Shared>, request: Request, next: Next) -> Response {
+    let mut response = match admit(&panel, request).await {
+        Ok(request) => next.run(request).await,
+        Err(response) => response,
+    };
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+async fn admit(panel: &Shared, request: Request) -> Result<Request, Response> {
+    let host = host(&request).map_err(IntoResponse::into_response)?;
+    if panel.door.is_local() && !is_loopback(&host) {
+        let why = format!("{host} is not a name of this machine: open the panel as localhost or 127.0.0.1.");
+        return Err(Fault::new(StatusCode::MISDIRECTED_REQUEST, "Refused", why).into_response());
+    }
+    let is_write = !matches!(*request.method(), Method::GET | Method::HEAD);
+    check_origin(request.headers(), &host, is_write).map_err(IntoResponse::into_response)?;
+    let path = request.uri().path().to_owned();
+    let is_open = path == "/login" || path.starts_with("/assets/");
+    let visit = match panel.door.visit(request.headers()).map_err(IntoResponse::into_response)? {
+        Some(visit) => visit,
+        None if is_open => Visit { csrf: panel.door.csrf(""), can_leave: false },
+        None if is_write || path == "/events" => {
+            return Err(Fault::new(StatusCode::UNAUTHORIZED, "Refused", "Say the token first.").into_response());
+        }
+        None => return Err(Redirect::to("/login").into_response()),
+    };
+    let mut request = request;
+    if is_write {
+        // Whoever is in may say the token again.
+        let csrf = if path == "/login" { panel.door.csrf("") } else { visit.csrf.clone() };
+        request = written(request, &csrf).await.map_err(IntoResponse::into_response)?;
+    }
+    request.extensions_mut().insert(visit);
+    Ok(request)
+}
+
+/// Reads a form and checks that it is one of ours.
+async fn written(request: Request, csrf: &str) -> Result<Request, Fault> {
+    let (mut parts, body) = request.into_parts();
+    let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    if kind.split(';').next().map(str::trim) != Some("application/x-www-form-urlencoded") {
+        let why = "Forms are sent as application/x-www-form-urlencoded.";
+        return Err(Fault::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Refused", why));
+    }
+    let bytes = to_bytes(body, LARGEST).await.map_err(|_| {
+        let why = "The form is larger than 4 MiB: edit the ticket's file instead.";
+        Fault::new(StatusCode::PAYLOAD_TOO_LARGE, "Too large", why)
+    })?;
+    let fields = Fields::read(&bytes);
+    if !door::same(fields.get("csrf"), csrf) {
+        return Err(Fault::refused(
+            "The form does not come from this panel, or from before it was started: go back, load the page again, and \
+             send it once more.",
+        ));
+    }
+    parts.extensions.insert(fields);
+    Ok(Request::from_parts(parts, Body::empty()))
+}
+
+/// The one name that a request was sent to.
+fn host(request: &Request) -> Result<Authority, Fault> {
+    let odd = || Fault::new(StatusCode::BAD_REQUEST, "Refused", "The request names no single host.");
+    let mut said = request.headers().get_all(header::HOST).into_iter();
+    let header = said.next().map(|it| it.to_str().ok().and_then(|it| it.parse::<Authority>().ok()).ok_or_else(odd));
+    let header = header.transpose()?;
+    let named = request.uri().authority().cloned();
+    let host = match (header, named) {
+        (Some(header), Some(named)) if header != named => return Err(odd()),
+        (Some(host), _) | (None, Some(host)) => host,
+        (None, None) => return Err(odd()),
+    };
+    if said.next().is_some() || host.as_str().contains('@') { Err(odd()) } else { Ok(host) }
+}
+
+/// By its name alone: a port may be forwarded, a name that leads here from elsewhere may not.
+fn is_loopback(host: &Authority) -> bool {
+    let name = host.host();
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost")
+        || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// A page of another origin may neither read nor write. Every browser sends `Origin` with a write.
+fn check_origin(headers: &HeaderMap, host: &Authority, is_write: bool) -> Result<(), Fault> {
+    let mut origins = headers.get_all(header::ORIGIN).into_iter();
+    let foreign = || Fault::refused("The request comes from another site.");
+    match (origins.next(), origins.next()) {
+        (None, _) if is_write => Err(Fault::refused("A write must say its Origin, as every browser does.")),
+        (None, _) => Ok(()),
+        (Some(origin), None) => {
+            let origin = origin.to_str().map_err(|_| foreign())?;
+            let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            let is_ours = rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host.as_str()));
+            if is_ours { Ok(()) } else { Err(foreign()) }
+        }
+        (Some(_), Some(_)) => Err(foreign()),
+    }
+}

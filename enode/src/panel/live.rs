@@ -1,0 +1,113 @@
+//! Notices changes: at once where the file system tells, else within five seconds. A page that is open hears of it.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    extract::State,
+    response::{
+        IntoResponse, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
+};
+use futures::{StreamExt, stream};
+use notify::{EventKind, RecursiveMode, Watcher};
+use shared::ticket::{Queue, Ticket};
+use tokio::sync::{Notify, watch};
+
+use super::{Panel, Shared, node::Node};
+use crate::{clock, tickets::Folder};
+
+/// Where nothing tells of changes.
+const PERIOD: Duration = Duration::from_secs(5);
+/// Whoever saves makes several events.
+const DEBOUNCE: Duration = Duration::from_millis(50);
+const DAY: i64 = 24 * 60 * 60 * 1_000;
+
+/// The number of changes so far.
+pub(super) struct Live {
+    version: watch::Sender<u64>,
+    bell: Arc<Notify>,
+    _watcher: Option<notify::RecommendedWatcher>,
+}
+
+/// What a page would show.
+#[derive(PartialEq)]
+struct Picture {
+    tickets: Vec<Arc<Ticket>>,
+    odd: Vec<(String, String)>,
+    node: String,
+    /// Badges count days.
+    day: i64,
+}
+
+impl Live {
+    pub(super) fn new(folder: &Folder) -> Self {
+        let bell = Arc::new(Notify::new());
+        let watcher = watch_folder(folder, bell.clone());
+        if let Err(error) = &watcher {
+            tracing::warn!(%error, "no events from {}; looking every 5 s", folder.path().display());
+        }
+        // No two processes count alike: a page from before a restart is an old one.
+        let first = clock::now().millis().unsigned_abs();
+        Self { version: watch::Sender::new(first), bell, _watcher: watcher.ok() }
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        *self.version.borrow()
+    }
+}
+
+fn watch_folder(folder: &Folder, bell: Arc<Notify>) -> notify::Result<notify::RecommendedWatcher> {
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        // Our own reading makes access events; answering them would never end.
+        if !matches!(event, Ok(notify::Event { kind: EventKind::Access(_), .. })) {
+            bell.notify_one();
+        }
+    })?;
+    watcher.watch(folder.path(), RecursiveMode::NonRecursive)?;
+    Ok(watcher)
+}
+
+/// Looks for as long as it is polled.
+pub(super) async fn follow(panel: &Panel) {
+    let mut before: Option<Picture> = None;
+    loop {
+        if let Ok(queue) = panel.queue().await {
+            let now = Picture::new(&queue, &Node::look(panel).await);
+            if before.as_ref().is_some_and(|before| *before != now) {
+                panel.live.version.send_modify(|version| *version += 1);
+            }
+            before = Some(now);
+        }
+        if tokio::time::timeout(PERIOD, panel.live.bell.notified()).await.is_ok() {
+            tokio::time::sleep(DEBOUNCE).await;
+        }
+    }
+}
+
+impl Picture {
+    fn new(queue: &Queue, node: &Node) -> Self {
+        let odd = queue.unread().iter().map(|it| (it.file.clone(), it.why.clone()));
+        Self {
+            // Unchanged ones are the same allocation, which is compared first.
+            tickets: queue.tickets().iter().chain(queue.twins()).cloned().collect(),
+            odd: odd.collect(),
+            node: node.picture(),
+            day: clock::now().millis() / DAY,
+        }
+    }
+}
+
+/// Says the number of changes, now and whenever it grows.
+pub(super) async fn events(State(panel): State<Shared>) -> Response {
+    let changes = panel.live.version.subscribe();
+    let told = stream::unfold((changes, true), |(mut changes, is_first)| async move {
+        if !is_first && changes.changed().await.is_err() {
+            return None;
+        }
+        let version = *changes.borrow_and_update();
+        Some((version, (changes, false)))
+    });
+    let told = told.map(|version| Ok::<_, Infallible>(Event::default().event("changed").data(version.to_string())));
+    Sse::new(told).keep_alive(KeepAlive::default()).into_response()
+}

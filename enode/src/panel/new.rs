@@ -1,0 +1,162 @@
+//! A new ticket.
+
+use askama::Template;
+use axum::{
+    Extension,
+    extract::State,
+    http::{StatusCode, Uri},
+    response::{IntoResponse, Redirect, Response},
+};
+use shared::ticket::{Priority, Queue, Stem, edit::New, key, question};
+
+use super::{
+    Shared,
+    door::Visit,
+    fault::{self, Fault},
+    fields::Fields,
+    pick::{self, Pick},
+    shell::Shell,
+    words::escaped,
+};
+use crate::tickets::{
+    finish::{self, NewError},
+    view,
+};
+
+/// What the forms for a new and for an old ticket have in common.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Draft {
+    pub(super) title: String,
+    pub(super) kind: String,
+    /// Empty: the default.
+    pub(super) priority: String,
+    pub(super) req: String,
+    pub(super) body: String,
+    pub(super) picks: Vec<Pick>,
+    /// Kinds that the queue knows.
+    pub(super) kinds: Vec<String>,
+    /// Why it was not saved.
+    pub(super) wrong: String,
+}
+
+impl Draft {
+    /// What was typed.
+    pub(super) fn typed(fields: &Fields) -> Self {
+        Self {
+            title: fields.get("title").to_owned(),
+            kind: fields.get("kind").to_owned(),
+            priority: fields.get("priority").to_owned(),
+            req: fields.get("req").to_owned(),
+            body: fields.text("body"),
+            ..Self::default()
+        }
+    }
+
+    /// The same with what may be chosen.
+    pub(super) fn with(mut self, queue: &Queue, chosen: &[Stem], own: Option<&Stem>) -> Self {
+        self.picks = pick::picks(queue, chosen, own);
+        let known = ["work", "request", "feedback"].map(String::from);
+        let mut kinds: Vec<String> = queue.tickets().iter().map(|it| it.kind.clone()).chain(known).collect();
+        kinds.retain(|kind| !kind.is_empty() && kind != key::ANSWER);
+        kinds.sort();
+        kinds.dedup();
+        self.kinds = kinds;
+        self
+    }
+
+    /// Whether this priority is chosen; the empty word is the default.
+    pub(super) fn has(&self, word: &str) -> bool {
+        self.priority.trim() == word
+    }
+}
+
+/// `priority` of a form.
+pub(super) fn priority(text: &str) -> Result<Option<Priority>, String> {
+    match text.trim() {
+        "" => Ok(None),
+        text => match text.parse().ok().and_then(Priority::new) {
+            Some(priority) => Ok(Some(priority)),
+            None => Err("priority: choose one from 1 to 5".to_owned()),
+        },
+    }
+}
+
+#[derive(Template)]
+#[template(path = "new.html")]
+struct Page {
+    shell: Shell,
+    draft: Draft,
+}
+
+/// `?from=STEM` begins with a copy of what a person has written there.
+pub(super) async fn page(
+    State(panel): State<Shared>,
+    Extension(visit): Extension<Visit>,
+    uri: Uri,
+) -> Result<Response, Fault> {
+    let queue = panel.queue().await?;
+    let asked = Fields::read(uri.query().unwrap_or_default().as_bytes());
+    let from = Stem::new(asked.get("from")).ok();
+    let draft = from.and_then(|stem| queue.find(&stem).cloned()).map(|it| Draft {
+        title: it.title.clone(),
+        kind: it.kind.clone(),
+        body: question::without_questions(it.text.body()).trim().to_owned(),
+        ..Draft::default()
+    });
+    let draft = draft.unwrap_or_default().with(&queue, &[], None);
+    let shell = Shell::new(&panel, &visit, &uri, "new", &queue, &view::page(&queue));
+    fault::page(&Page { shell, draft })
+}
+
+pub(super) async fn write(
+    State(panel): State<Shared>,
+    Extension(visit): Extension<Visit>,
+    Extension(fields): Extension<Fields>,
+    uri: Uri,
+) -> Result<Response, Fault> {
+    let queue = panel.queue().await?;
+    let made = match read(&queue, &fields) {
+        Err(why) => Err(why),
+        Ok((priority, deps, req)) => {
+            let draft = Draft::typed(&fields);
+            let made = panel.off(move |folder| {
+                let Draft { title, kind, body, .. } = &draft;
+                finish::create(folder, &New { title, kind, priority, deps: &deps, req: req.as_ref(), body })
+            });
+            match made.await? {
+                Ok(ticket) => Ok(ticket),
+                Err(NewError::Io(error)) => return Err(Fault::folder(panel.folder.path(), &error)),
+                Err(error @ (NewError::Bad(_) | NewError::Missing(..) | NewError::NoName)) => Err(error.to_string()),
+            }
+        }
+    };
+    match made {
+        Ok(ticket) => Ok(Redirect::to(&format!("/ticket/{}", escaped(ticket.stem.as_str()))).into_response()),
+        Err(why) => {
+            let chosen = pick_again(&queue, &fields);
+            let mut draft = Draft::typed(&fields).with(&queue, &chosen, None);
+            draft.wrong = why;
+            let shell = Shell::new(&panel, &visit, &uri, "new", &queue, &view::page(&queue));
+            let mut response = fault::page(&Page { shell, draft })?;
+            *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
+            Ok(response)
+        }
+    }
+}
+
+/// What was chosen and is there, for a form that is shown again.
+pub(super) fn pick_again(queue: &Queue, fields: &Fields) -> Vec<Stem> {
+    fields.all("deps").filter_map(|name| Stem::new(name).ok()).filter(|stem| queue.lane(stem).is_some()).collect()
+}
+
+type Read = (Option<Priority>, Vec<Stem>, Option<Stem>);
+
+fn read(queue: &Queue, fields: &Fields) -> Result<Read, String> {
+    let priority = priority(fields.get("priority"))?;
+    let deps = pick::chosen(queue, fields.all("deps"), &[], None)?;
+    let req = match fields.get("req").trim() {
+        "" => None,
+        text => Some(Stem::new(text).map_err(|error| format!("req: {error}"))?),
+    };
+    Ok((priority, deps, req))
+}

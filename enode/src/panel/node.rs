@@ -1,0 +1,219 @@
+//! This machine's node: the owner's word in the policy file, what the agent says, and the buttons that write the word.
+//! There is no other way to drain a node than its file, so the buttons edit that.
+
+use std::time::Duration;
+
+use askama::Template;
+use axum::{
+    Extension,
+    extract::State,
+    http::{StatusCode, Uri},
+    response::{IntoResponse, Redirect, Response},
+};
+use shared::domain::Drain;
+
+use super::{
+    Panel, Shared,
+    door::Visit,
+    fault::{self, Fault},
+    fields::Fields,
+    shell::Shell,
+    words,
+};
+use crate::{
+    clock, local,
+    policy::{
+        Source,
+        file::{self, Seen},
+        writer::{self, Edit},
+    },
+    said,
+    state::{AgentStatus, NodeStatus},
+    tickets::view,
+};
+
+/// A board must not wait for an agent that hangs.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What is known of this machine now.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Node {
+    pub(super) name: String,
+    /// Why there is no node to show.
+    pub(super) missing: Option<String>,
+    pub(super) file: String,
+    /// The owner's word as it stands in the file.
+    pub(super) word: &'static str,
+    pub(super) is_held: bool,
+    pub(super) is_strong: bool,
+    pub(super) reason: String,
+    /// The file cannot be used.
+    pub(super) broken: String,
+    pub(super) warnings: Vec<String>,
+    /// The agent, or why it says nothing.
+    pub(super) agent: Option<AgentStatus>,
+    pub(super) silence: String,
+    /// What becomes of what runs.
+    pub(super) follows: Vec<String>,
+}
+
+impl Node {
+    /// Reads the file and asks the agent.
+    pub(super) async fn look(panel: &Panel) -> Self {
+        let config = match &panel.node {
+            Ok(config) => config,
+            Err(why) => return Self { missing: Some(why.clone()), ..Self::default() },
+        };
+        let path = config.policy_file.clone();
+        let seen = tokio::task::spawn_blocking(move || file::look(&path));
+        let (seen, asked) = tokio::join!(
+            tokio::time::timeout(PATIENCE, seen),
+            tokio::time::timeout(PATIENCE, local::ask(&config.state_dir))
+        );
+        let mut node =
+            Self { name: config.name.clone(), file: config.policy_file.display().to_string(), ..Self::default() };
+        let mut drain = Drain::None;
+        match seen {
+            Ok(Ok(Seen::Written(written))) => {
+                node.reason = written.reason;
+                node.warnings = written.warnings;
+                drain = written.drain.unwrap_or_default();
+            }
+            Ok(Ok(Seen::Missing)) => {}
+            Ok(Ok(Seen::Unsteady)) => "It is being written.".clone_into(&mut node.broken),
+            Ok(Ok(Seen::Broken(why))) => node.broken = why,
+            Ok(Err(_)) | Err(_) => "It cannot be read in time.".clone_into(&mut node.broken),
+        }
+        node.word = if node.broken.is_empty() { said::word(drain) } else { "nothing is lent" };
+        node.is_held = drain != Drain::None || !node.broken.is_empty();
+        node.is_strong = drain == Drain::AtBoundary;
+        match asked {
+            Ok(Ok(agent)) => {
+                node.follows = said::follows(&agent, drain);
+                node.agent = Some(agent);
+            }
+            Ok(Err(error)) => node.silence = error.to_string(),
+            Err(_) => "the agent does not answer".clone_into(&mut node.silence),
+        }
+        node
+    }
+
+    /// What of it a page shows and does not change by time alone.
+    pub(super) fn picture(&self) -> String {
+        let nodes =
+            self.nodes().iter().map(|it| format!("{:?} {:?} {:?} {:?}", it.drain, it.lease, it.step, it.reasons));
+        format!("{}\n{}\n{}\n{}", self.word, self.reason, self.broken, nodes.collect::<Vec<_>>().join("\n"))
+    }
+
+    /// Nodes of the agent.
+    fn nodes(&self) -> &[NodeStatus] {
+        self.agent.as_ref().map_or(&[], |agent| &agent.nodes)
+    }
+
+    /// In half a line, what runs.
+    pub(super) fn busy(&self) -> String {
+        let running: Vec<String> = self.nodes().iter().filter_map(step).collect();
+        match (running.as_slice(), self.agent.is_some()) {
+            (_, false) => "no agent runs".to_owned(),
+            ([], true) if self.nodes().iter().any(|it| it.lease.is_some()) => "leased, between two steps".to_owned(),
+            ([], true) => "idle".to_owned(),
+            ([one], true) => one.clone(),
+            (many, true) => format!("{} steps run", many.len()),
+        }
+    }
+
+    fn is_quarantined(&self) -> bool {
+        self.nodes().iter().any(|it| it.reasons.iter().any(|it| it.source == Source::Quarantine.as_str()))
+    }
+}
+
+/// What runs on a node.
+fn step(node: &NodeStatus) -> Option<String> {
+    let step = node.step.as_ref()?;
+    Some(format!("step {} of Run {} for {}", step.step_id, step.run_id, words::age(step.started_at)))
+}
+
+#[derive(Template)]
+#[template(path = "node.html")]
+struct Page {
+    shell: Shell,
+    node: Node,
+    wrong: String,
+}
+
+impl Page {
+    fn since(&self, at: &shared::Timestamp) -> String {
+        words::age(*at)
+    }
+}
+
+async fn draw(panel: &Shared, visit: &Visit, wrong: String) -> Result<Response, Fault> {
+    let (queue, node) = tokio::join!(panel.queue(), Node::look(panel));
+    let queue = queue?;
+    let here = Uri::from_static("/node");
+    let shell = Shell::new(panel, visit, &here, "node", &queue, &view::page(&queue));
+    fault::page(&Page { shell, node, wrong })
+}
+
+pub(super) async fn page(State(panel): State<Shared>, Extension(visit): Extension<Visit>) -> Result<Response, Fault> {
+    draw(&panel, &visit, String::new()).await
+}
+
+/// Takes the machine back.
+pub(super) async fn drain(
+    State(panel): State<Shared>,
+    Extension(visit): Extension<Visit>,
+    Extension(fields): Extension<Fields>,
+) -> Result<Response, Fault> {
+    let word: Drain = match fields.get("mode").parse() {
+        Ok(word @ (Drain::Graceful | Drain::AtBoundary)) => word,
+        Ok(Drain::None) | Err(_) => {
+            return refused(&panel, &visit, "mode: choose graceful or at-boundary.".to_owned()).await;
+        }
+    };
+    let reason = fields.get("reason").trim();
+    if reason.chars().any(char::is_control) {
+        return refused(&panel, &visit, "reason: write one line.".to_owned()).await;
+    }
+    let edit = Edit { drain: Some(word), reason: Some(reason.to_owned()), quarantine_cleared: None, force: false };
+    write(&panel, &visit, edit, &fields).await
+}
+
+/// Lends it again.
+pub(super) async fn undrain(
+    State(panel): State<Shared>,
+    Extension(visit): Extension<Visit>,
+    Extension(fields): Extension<Fields>,
+) -> Result<Response, Fault> {
+    let edit = Edit { drain: Some(Drain::None), reason: Some(String::new()), quarantine_cleared: None, force: false };
+    write(&panel, &visit, edit, &fields).await
+}
+
+/// Ends the quarantines that there are; the owner's own word stays.
+pub(super) async fn end_quarantine(
+    State(panel): State<Shared>,
+    Extension(visit): Extension<Visit>,
+    Extension(fields): Extension<Fields>,
+) -> Result<Response, Fault> {
+    let edit = Edit { drain: None, reason: None, quarantine_cleared: Some(clock::now().to_string()), force: false };
+    write(&panel, &visit, edit, &fields).await
+}
+
+async fn write(panel: &Shared, visit: &Visit, edit: Edit, fields: &Fields) -> Result<Response, Fault> {
+    let config = panel.node.as_ref().map_err(|why| Fault::conflict(why.clone()))?;
+    let (path, state_dir) = (config.policy_file.clone(), config.state_dir.clone());
+    let done = tokio::task::spawn_blocking(move || writer::edit(&path, &state_dir, &edit)).await;
+    match done.map_err(|died| Fault::broken(&died))? {
+        Ok(done) => {
+            tracing::info!(path = %done.path.display(), "the panel has written the owner's word");
+            Ok(Redirect::to(fields.back()).into_response())
+        }
+        Err(error) => refused(panel, visit, error.to_string()).await,
+    }
+}
+
+async fn refused(panel: &Shared, visit: &Visit, why: String) -> Result<Response, Fault> {
+    let mut response = draw(panel, visit, why).await?;
+    *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
+    Ok(response)
+}

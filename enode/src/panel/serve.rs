@@ -1,0 +1,80 @@
+//! Binds the panel and runs it until it is told to stop.
+
+use std::{future::Future, net::SocketAddr, path::Path, sync::Arc};
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+
+use super::{Panel, door, door::Door, live, router};
+use crate::{
+    config::Config,
+    tickets::{Folder, client::Client},
+};
+
+/// What one panel shows, and where.
+#[expect(missing_debug_implementations, reason = "the client holds a token")]
+pub struct Setup {
+    /// Where to listen; beyond loopback only with `panel_token`.
+    pub listen: SocketAddr,
+    /// The queue.
+    pub folder: Arc<Folder>,
+    /// The mediator that Runs are asked of and cancelled at.
+    pub runs: Client,
+    /// The agent of this machine, or why there is none to ask.
+    pub node: Result<Config, String>,
+}
+
+/// A panel that listens.
+#[expect(missing_debug_implementations, reason = "it holds secrets")]
+pub struct Bound {
+    listener: TcpListener,
+    panel: Arc<Panel>,
+    address: SocketAddr,
+}
+
+impl Setup {
+    /// Listens; nothing is answered yet.
+    ///
+    /// # Errors
+    /// The address cannot be used, or is reachable from elsewhere and the policy file has no `panel_token`.
+    pub async fn bind(self) -> anyhow::Result<Bound> {
+        let lock = if self.listen.ip().is_loopback() {
+            None
+        } else {
+            let config = self.node.as_ref().map_err(|why| {
+                anyhow::anyhow!("{} is reachable from elsewhere and needs panel_token: {why}", self.listen)
+            })?;
+            let policy: &Path = &config.policy_file;
+            door::token(policy).map_err(anyhow::Error::msg)?;
+            Some(policy.to_owned())
+        };
+        let listener = TcpListener::bind(self.listen).await;
+        let listener =
+            listener.with_context(|| format!("cannot listen on {}: choose another --listen", self.listen))?;
+        let address = listener.local_addr().context("cannot tell the address")?;
+        let live = live::Live::new(&self.folder);
+        let panel = Panel { folder: self.folder, runs: self.runs, node: self.node, door: Door::new(lock), live };
+        Ok(Bound { listener, panel: Arc::new(panel), address })
+    }
+}
+
+impl Bound {
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until `stop` resolves. Open pages are let go of; a write that has begun is finished by its thread.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+        let service = router(self.panel.clone());
+        tokio::select! {
+            served = async { axum::serve(self.listener, service).await } => served.context("the panel broke down"),
+            () = live::follow(&self.panel) => Ok(()),
+            () = stop => Ok(()),
+        }
+    }
+}

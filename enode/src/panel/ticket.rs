@@ -1,0 +1,118 @@
+//! One ticket: what its file says, its text, and the thread of questions and answers.
+
+use askama::Template;
+use axum::{
+    Extension,
+    extract::{Path, State},
+    http::Uri,
+    response::Response,
+};
+use shared::{
+    Timestamp,
+    ticket::{Lane, Queue, Status, Stem, key},
+};
+
+use super::{
+    Shared,
+    bell::Asking,
+    card::Card,
+    door::Visit,
+    fault::{self, Fault},
+    shell::Shell,
+    words,
+};
+use crate::tickets::{view, view::Talk};
+
+#[derive(Template)]
+#[template(path = "ticket.html")]
+struct Page {
+    shell: Shell,
+    card: Card,
+    file: String,
+    status: &'static str,
+    deps: Vec<Dep>,
+    req: Option<String>,
+    attempts: u32,
+    created: String,
+    /// Without the questions, which stand in the thread.
+    body: String,
+    thread: Vec<Talk>,
+    ask: Option<Asking>,
+    can_edit: bool,
+    can_unassign: bool,
+}
+
+/// Something that must be done first.
+struct Dep {
+    stem: String,
+    title: String,
+    words: &'static str,
+    is_met: bool,
+    is_there: bool,
+}
+
+/// The ticket that an address names.
+pub(super) fn stem(text: &str) -> Result<Stem, Fault> {
+    Stem::new(text).map_err(|error| Fault::missing(format!("{error}.")))
+}
+
+/// Why it is not there.
+pub(super) fn missing(queue: &Queue, stem: &Stem) -> Fault {
+    let broken = queue.unread().iter().find(|it| it.name.as_ref().is_some_and(|(name, _)| name == stem));
+    Fault::missing(match broken {
+        Some(it) => format!("{} is no ticket: {}.", it.file, it.why),
+        None => format!("There is no ticket {stem} any more."),
+    })
+}
+
+pub(super) async fn page(
+    State(panel): State<Shared>,
+    Extension(visit): Extension<Visit>,
+    Path(name): Path<String>,
+    uri: Uri,
+) -> Result<Response, Fault> {
+    let stem = stem(&name)?;
+    let queue = panel.queue().await?;
+    let detail = view::detail(&queue, &stem).ok_or_else(|| missing(&queue, &stem))?;
+    let it = &detail.ticket;
+    let mut shell = Shell::new(&panel, &visit, &uri, "", &queue, &view::page(&queue));
+    let ask = Asking::new(&queue, &it.stem);
+    // Who types an answer must not lose it.
+    shell.reloads = ask.is_none();
+    let created: Option<Timestamp> = it.created_at.parse().ok();
+    fault::page(&Page {
+        card: Card::new(it),
+        file: it.file.clone(),
+        status: words::status(it.state),
+        deps: it.deps.iter().map(|dep| Dep::new(&queue, dep)).collect(),
+        req: it.req.clone(),
+        attempts: it.attempts,
+        created: created.map(|at| format!("{} ago", words::age(at))).unwrap_or_default(),
+        body: detail.body.trim().to_owned(),
+        can_edit: it.lane == Lane::Waiting,
+        can_unassign: it.lane == Lane::InProgress || it.state == Status::Assigned,
+        thread: detail.thread,
+        ask,
+        shell,
+    })
+}
+
+impl Dep {
+    fn new(queue: &Queue, stem: &Stem) -> Self {
+        let lane = queue.lane(stem);
+        let found = queue.find(stem);
+        let is_answer = found.is_some_and(|it| it.kind == key::ANSWER);
+        let words = match lane {
+            None => "missing",
+            Some(Lane::Done) if is_answer => "answered",
+            Some(lane @ (Lane::Waiting | Lane::InProgress | Lane::Done)) => words::lane(lane),
+        };
+        Self {
+            stem: stem.to_string(),
+            title: found.map(|it| it.title.clone()).unwrap_or_default(),
+            words,
+            is_met: lane == Some(Lane::Done),
+            is_there: found.is_some(),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Takes a ticket away from whoever has it. From an open one only its `session_id`; what a live Run works on only after
+//! the person has said so twice.
+
+use askama::Template;
+use axum::{
+    Extension,
+    extract::{Path, State},
+    http::{StatusCode, Uri},
+    response::{IntoResponse, Redirect, Response},
+};
+
+use super::{
+    Shared,
+    door::Visit,
+    fault::{self, Fault},
+    fields::Fields,
+    shell::Shell,
+    ticket::stem,
+};
+use crate::{
+    clock,
+    tickets::{
+        unassign::{UnassignError, unassign},
+        view,
+    },
+};
+
+/// Asks whether the Run is to be cancelled.
+#[derive(Template)]
+#[template(path = "alive.html")]
+struct Alive {
+    shell: Shell,
+    stem: String,
+    run: String,
+}
+
+pub(super) async fn write(
+    State(panel): State<Shared>,
+    Extension(visit): Extension<Visit>,
+    Path(name): Path<String>,
+    Extension(fields): Extension<Fields>,
+    uri: Uri,
+) -> Result<Response, Fault> {
+    let stem = stem(&name)?;
+    let force = fields.get("force") == "yes";
+    match unassign(&panel.folder, &panel.runs, &stem, force, clock::now()).await {
+        Ok(done) => {
+            tracing::info!(ticket = %stem, ?done, "taken away by the panel");
+            Ok(Redirect::to(fields.back()).into_response())
+        }
+        Err(UnassignError::Alive { stem, run }) => {
+            let queue = panel.queue().await?;
+            let mut shell = Shell::new(&panel, &visit, &uri, "", &queue, &view::page(&queue));
+            fields.back().clone_into(&mut shell.here);
+            let mut response = fault::page(&Alive { shell, stem: stem.to_string(), run })?;
+            *response.status_mut() = StatusCode::CONFLICT;
+            Ok(response)
+        }
+        Err(error @ UnassignError::Missing(_)) => Err(Fault::missing(format!("{error}."))),
+        Err(error @ (UnassignError::NotAssigned(..) | UnassignError::Moved(_) | UnassignError::Trouble(_))) => {
+            Err(Fault::conflict(format!("{error}.")))
+        }
+        Err(UnassignError::Io(error)) => Err(Fault::folder(panel.folder.path(), &error)),
+    }
+}

@@ -1,0 +1,186 @@
+//! What the forms write.
+
+use super::{Served, between, served_six, ticket};
+
+#[test]
+fn a_new_ticket_is_written_and_never_assigned() {
+    let panel = served_six();
+    let fields = [
+        ("title", "Paint: the \"door\""),
+        ("kind", "work"),
+        ("priority", "5"),
+        ("deps", "open"),
+        ("deps", "busy"),
+        ("req", "old"),
+        ("body", "First.\r\n\r\nSecond.\r\n"),
+        ("session_id", "x"),
+    ];
+    let got = panel.post("/new", &fields);
+    assert_eq!(got.status, 303, "{}", got.body);
+    let stem = got.header("location").strip_prefix("/ticket/").unwrap();
+    assert!(stem.len() == 8 && stem.bytes().all(|byte| byte.is_ascii_hexdigit()), "{stem}");
+    let text = panel.read(&format!("{stem}.md"));
+    assert!(
+        text.contains("title: Paint: the \"door\"\nkind: work\npriority: 5\ndeps: [open, busy]\nreq: old\n"),
+        "{text}"
+    );
+    assert!(text.ends_with("---\n\nFirst.\n\nSecond.\n") && !text.contains("session_id"), "{text}");
+    assert!(panel.page(got.header("location")).contains("Paint: the &#34;door&#34;"));
+}
+
+#[test]
+fn what_cannot_be_a_ticket_is_said_and_what_was_typed_stays() {
+    let panel = served_six();
+    let before = panel.files();
+    for (fields, says) in [
+        (&[("title", " "), ("body", "kept text")][..], "a ticket needs one"),
+        (&[("title", "a\nsession_id: x"), ("body", "kept text")], "a value is one line"),
+        (&[("title", "a"), ("kind", "w\r\nsession_id: x"), ("body", "kept text")], "a value is one line"),
+        (&[("title", "a"), ("kind", "answer"), ("body", "kept text")], "kind: an answer"),
+        (&[("title", "a"), ("priority", "9"), ("body", "kept text")], "choose one from 1 to 5"),
+        (&[("title", "a"), ("deps", "nowhere"), ("body", "kept text")], "there is no ticket nowhere"),
+        (&[("title", "a"), ("deps", "../x"), ("body", "kept text")], "is not a ticket"),
+        (&[("title", "a"), ("req", "nowhere"), ("body", "kept text")], "there is no ticket nowhere"),
+    ] {
+        let got = panel.post("/new", fields);
+        assert_eq!(got.status, 422, "{fields:?}");
+        assert!(got.body.contains(says) && got.body.contains("kept text"), "{fields:?}: {}", got.body);
+    }
+    assert_eq!(panel.files(), before);
+}
+
+#[test]
+fn a_copy_takes_what_a_person_has_written_and_nothing_else() {
+    let panel = served_six();
+    let page = panel.page("/new?from=asks");
+    assert!(page.contains("value=\"One that asks\"") && page.contains("The body of One that asks."), "{page}");
+    let form = page.split("action=\"/new\"").nth(1).unwrap();
+    assert!(!form.contains(" checked") && !form.contains("Which colour"), "{form}");
+}
+
+/// What a browser would send back of an edit form.
+fn edited<'a>(page: &'a str, change: &[(&'a str, &'a str)]) -> Vec<(&'a str, String)> {
+    let seen = between(page, "name=\"seen\" value=\"", "\"")[0].clone();
+    let form = page.split("name=\"seen\"").nth(1).unwrap();
+    let value = |name: &str| between(form, &format!("name=\"{name}\" value=\""), "\"")[0].clone();
+    let priority =
+        between(form, "<option value=\"", "\" selected").into_iter().find(|value| value.len() < 2).unwrap_or_default();
+    let body = form.split("name=\"body\"").nth(1).unwrap().split_once(">\n").unwrap().1;
+    let body = body.split("</textarea>").next().unwrap().replace('\n', "\r\n");
+    let mut fields = vec![
+        ("seen", seen),
+        ("title", value("title")),
+        ("kind", value("kind")),
+        ("req", value("req")),
+        ("priority", priority),
+        ("body", body),
+    ];
+    fields.extend(
+        between(form, "name=\"deps\" value=\"", "\" checked")
+            .into_iter()
+            .filter(|it| it.len() < 40)
+            .map(|it| ("deps", it)),
+    );
+    for (name, new) in change {
+        fields.retain(|(known, _)| known != name);
+        fields.push((name, (*new).to_owned()));
+    }
+    fields
+}
+
+fn save(panel: &Served, stem: &str, change: &[(&str, &str)]) -> super::Got {
+    let path = format!("/ticket/{stem}/edit");
+    let page = panel.page(&path);
+    let fields = edited(&page, change);
+    let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    panel.post(&path, &fields)
+}
+
+#[test]
+fn r46_an_edit_changes_what_was_changed_and_no_other_byte() {
+    let text = "---\r\ntitle:   t  \r\nsquad: z\r\n# note\r\ndeps:\r\n  - b\r\n---\r\none\r\ntwo";
+    let panel = Served::new(&[("a.md", text), ("b.md", &ticket("b", ""))]);
+    assert_eq!(save(&panel, "a", &[]).status, 303);
+    assert_eq!(panel.read("a.md"), text, "nothing was changed");
+    assert_eq!(save(&panel, "a", &[("title", "new")]).status, 303);
+    let now = panel.read("a.md");
+    let (head, tail) = now.split_once("created_at: ").unwrap();
+    assert_eq!(head, "---\r\ntitle: new\r\nsquad: z\r\n# note\r\ndeps:\r\n  - b\r\n");
+    assert_eq!(tail.split_once("\r\n").unwrap().1, "---\r\none\r\ntwo");
+    assert_eq!(save(&panel, "a", &[("body", "one\r\nthree"), ("priority", "2")]).status, 303);
+    let now = panel.read("a.md");
+    assert!(now.ends_with("---\r\none\r\nthree\r\n") && now.contains("priority: 2\r\n"), "{now:?}");
+    assert_eq!(save(&panel, "a", &[("deps", "")]).status, 303);
+    assert!(panel.read("a.md").contains("deps: []\r\n"));
+    assert_eq!(save(&panel, "a", &[("deps", "a")]).status, 422);
+}
+
+#[test]
+fn only_an_open_ticket_is_edited_and_nobody_elses_change_is_lost() {
+    let panel = served_six();
+    for (stem, says) in [("busy", "unassign it before"), ("old", "read only"), ("nothing", "no ticket nothing")] {
+        let got = panel.get(&format!("/ticket/{stem}/edit"));
+        assert!(matches!(got.status, 404 | 409) && got.body.contains(says), "{stem}: {}", got.body);
+        assert!(!panel.get(&format!("/ticket/{stem}")).body.contains(">Edit<"), "{stem}");
+    }
+    let page = panel.page("/ticket/open/edit");
+    let fields = edited(&page, &[("title", "mine")]);
+    let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let theirs = ticket("theirs", "");
+    panel.write("open.md", &theirs);
+    let got = panel.post("/ticket/open/edit", &fields);
+    assert!(got.status == 422 && got.body.contains("changed by somebody else") && got.body.contains("mine"));
+    assert_eq!(panel.read("open.md"), theirs);
+}
+
+#[test]
+fn r40_an_answer_makes_one_file_and_opens_the_ticket_at_once() {
+    let panel = served_six();
+    let asking = panel.read("asks.md");
+    for path in ["/ticket/asks", "/ticket/asks/answer", "/"] {
+        assert!(panel.page(path).contains("name=\"awaiting\" value=\"asks-answer-1\""), "{path}");
+    }
+    let empty = panel.post("/ticket/asks/answer", &[("awaiting", "asks-answer-1"), ("answer", " \r\n")]);
+    assert!(empty.status == 422 && empty.body.contains("Say something"));
+    let fields = [("awaiting", "asks-answer-1"), ("answer", "Blue.\r\n## not mine"), ("back", "/")];
+    let got = panel.post("/ticket/asks/answer", &fields);
+    assert_eq!((got.status, got.header("location")), (303, "/"), "{}", got.body);
+    let answer = panel.read("asks-answer-1.done.md");
+    assert!(answer.contains("kind: answer\n") && answer.contains("## 답변 1\n\nBlue.\n### not mine\n"), "{answer}");
+    assert_eq!(panel.read("asks.md"), asking, "the asking ticket is not touched");
+    let page = panel.page("/");
+    assert!(super::lane(&page, "waiting").contains(&"asks".to_owned()));
+    assert!(!page.contains("data-answer") && !page.contains("To answer"));
+    assert!(super::lane(&page, "done").contains(&"asks-answer-1".to_owned()), "and in no other lane");
+    let ticket = panel.page("/ticket/asks");
+    assert!(ticket.contains("Which colour?") && ticket.contains("Blue.") && !ticket.contains("name=\"answer\""));
+    let again = panel.post("/ticket/asks/answer", &fields);
+    assert_eq!(again.status, 409, "{}", again.body);
+    assert_eq!(panel.read("asks-answer-1.done.md"), answer);
+}
+
+#[test]
+fn an_answer_to_an_old_question_is_no_answer_to_the_next() {
+    let panel = served_six();
+    let next = panel.read("asks.md").replace("asks-answer-1", "asks-answer-2");
+    panel.write("asks.md", &next);
+    let got = panel.post("/ticket/asks/answer", &[("awaiting", "asks-answer-1"), ("answer", "my long text")]);
+    assert!(got.status == 409 && got.body.contains("my long text") && got.body.contains("asks-answer-2"));
+    assert!(!panel.files().keys().any(|name| name.contains("answer")));
+}
+
+#[test]
+fn what_is_in_progress_is_not_taken_away_unasked() {
+    let panel = served_six();
+    let before = panel.files();
+    // The mediator does not answer: nobody knows whether the Run is alive.
+    let got = panel.post("/ticket/busy/unassign", &[]);
+    assert_eq!(got.status, 409, "{}", got.body);
+    assert_eq!(panel.post("/ticket/open/unassign", &[]).status, 409);
+    assert_eq!(panel.post("/ticket/nothing/unassign", &[]).status, 404);
+    assert_eq!(panel.files(), before);
+    // One that a person has in hand has no Run.
+    panel.write("hand.wip.md", &ticket("By hand", "owner: me\nclaimed_at: 2026-01-01T00:00:00Z\n"));
+    assert_eq!(panel.post("/ticket/hand/unassign", &[("back", "/ticket/hand")]).status, 303);
+    assert!(panel.files().contains_key("hand.md"));
+}
