@@ -1,6 +1,6 @@
 //! Replaces a file's text as a whole, if it is still the file that was read. A name that has moved on stays away.
 
-use std::{fs, io, io::Write, os::unix::fs::PermissionsExt};
+use std::{fs, io, io::Write, os::unix::fs::PermissionsExt, path::Path};
 
 use rustix::{
     fs::{CWD, RenameFlags, renameat_with},
@@ -47,23 +47,33 @@ pub(super) fn draft(folder: &Folder, bytes: &[u8], from: Option<&Read>) -> io::R
 pub(super) fn replace(folder: &Folder, name: &str, read: &Read, bytes: &[u8], word: &str) -> Result<(), WriteError> {
     let draft = draft(folder, bytes, Some(read))?;
     fail::at(word, "drafted");
-    let is_same = |path: &std::path::Path| match fs::symlink_metadata(path) {
+    let path = folder.at(name);
+    if !is_same(&path, read)? {
+        return Err(WriteError::Moved);
+    }
+    exchange(draft, &path, read, word)
+}
+
+/// Whether a name still stands for the text that was read.
+fn is_same(path: &Path, read: &Read) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
         Ok(meta) => Ok(super::folder::Stamp::of(&meta).same_text(&read.stamp)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
-    };
-    let path = folder.at(name);
-    if !is_same(&path)? {
-        return Err(WriteError::Moved);
     }
-    match renameat_with(CWD, &*draft, CWD, &path, RenameFlags::EXCHANGE) {
+}
+
+/// The second half of [`replace`]. Between the two anybody may have moved the name on.
+fn exchange(draft: TempPath, path: &Path, read: &Read, word: &str) -> Result<(), WriteError> {
+    match renameat_with(CWD, &*draft, CWD, path, RenameFlags::EXCHANGE) {
         Ok(()) => {
             fail::at(word, "exchanged");
             // The draft's name holds the old text now. If it is not what was read, somebody saved in this very moment.
-            if !is_same(&draft)? {
-                if let Err(error) = renameat_with(CWD, &*draft, CWD, &path, RenameFlags::EXCHANGE) {
+            if !is_same(&draft, read)? {
+                if let Err(error) = renameat_with(CWD, &*draft, CWD, path, RenameFlags::EXCHANGE) {
                     // What was saved is kept, hidden, rather than thrown away.
                     let kept = draft.keep().map_err(|failed| failed.error)?;
+                    let name = path.file_name().unwrap_or_default().display();
                     let why = format!("{name} was changed twice at once; one text is in {}: {error}", kept.display());
                     return Err(io::Error::other(why).into());
                 }
@@ -72,10 +82,10 @@ pub(super) fn replace(folder: &Folder, name: &str, read: &Read, bytes: &[u8], wo
         }
         Err(Errno::NOENT) => return Err(WriteError::Moved),
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            if !is_same(&path)? {
+            if !is_same(path, read)? {
                 return Err(WriteError::Moved);
             }
-            fs::rename(&draft, &path)?;
+            fs::rename(&draft, path)?;
         }
         Err(error) => return Err(io::Error::from(error).into()),
     }
