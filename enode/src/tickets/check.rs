@@ -123,4 +123,13 @@ mod tests {
         assert_eq!(fake.files(), expected, "and nothing else");
         assert_eq!(fix(&fake.folder).unwrap(), [], "once is enough");
     }
+
+    /// Also where there is no accident whose mending would do it on the way.
+    #[test]
+    fn a_fix_ends_a_claim_that_was_killed() {
+        let fake = Fake::new(&[("a.md", "---\ntitle: t\n---\n")]);
+        std::fs::hard_link(fake.folder.at("a.md"), fake.folder.at("a.wip.md")).unwrap();
+        assert_eq!(of(&fix(&fake.folder).unwrap()), [("twin", "a.md")]);
+        assert_eq!(fake.names(), ["a.wip.md"]);
+    }
 }
