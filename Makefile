@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PG_BIN := $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin)))
 
-.PHONY: help demo test soak check bench fmt postgres faketime nextest mutants units
+.PHONY: help demo test soak check bench fmt postgres faketime chromium nextest mutants units
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -13,7 +13,7 @@ demo: ## a mediator, three agents, real work and a queue of tickets on this mach
 	cargo build --locked --workspace --bins
 	cargo run --locked --quiet -p tests --bin demo
 
-test: postgres faketime nextest ## everything that is not a long soak, on SQLite and PostgreSQL
+test: postgres faketime chromium nextest ## everything that is not a long soak, on SQLite and PostgreSQL
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo build --locked --workspace --all-targets
@@ -54,6 +54,13 @@ faketime:
 	  echo "libfaketime is missing: installing Debian's package faketime"; \
 	  if [ "$$(id -u)" != 0 ]; then SUDO=sudo; fi; \
 	  $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq faketime; \
+	fi
+
+chromium:
+	@if [ ! -x /usr/bin/chromium ]; then \
+	  echo "Chromium is missing: installing Debian's package chromium"; \
+	  if [ "$$(id -u)" != 0 ]; then SUDO=sudo; fi; \
+	  $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq --no-install-recommends chromium; \
 	fi
 
 nextest:

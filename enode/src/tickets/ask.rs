@@ -231,7 +231,9 @@ pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Vec
         let why = match runs.get(&run).await? {
             RunNow::Open { asking } if asking.iter().any(|it| it.origin == origin) => continue,
             RunNow::Open { .. } => "Step has its answer from elsewhere.",
-            RunNow::Succeeded | RunNow::Failed(_) | RunNow::Unknown => "The Run that asked has ended.",
+            RunNow::Succeeded | RunNow::Failed(_) => "The Run that asked has ended.",
+            // This may be another fleet's mediator. A person's answer unlocks it as ever.
+            RunNow::Unknown => continue,
         };
         let stem = entry.ticket.stem.clone();
         let written =

@@ -150,13 +150,23 @@ fn rewrite(
     Ok(returned)
 }
 
-/// A stem that no file has: `STEM-answer-N`.
+/// A stem that no file has: `STEM-answer-N`, of a long stem its beginning and a digest.
 fn free_answer(queue: &Queue, stem: &Stem, number: u32) -> Result<Stem, key::BadValue> {
-    let name = |number: u32| Stem::new(&format!("{stem}-answer-{number}"));
+    const ROOM: usize = 150;
+    let text = stem.as_str();
+    let base = if text.len() <= ROOM {
+        text.to_owned()
+    } else {
+        let digest = shared::sha256_hex(text.as_bytes());
+        let short: String =
+            text.char_indices().take_while(|(at, it)| at + it.len_utf8() < ROOM - 8).map(|it| it.1).collect();
+        format!("{short}-{}", &digest[..8])
+    };
+    let name = |number: u32| Stem::new(&format!("{base}-answer-{number}"));
     (number..=number.saturating_add(1_000))
         .filter_map(|number| name(number).ok())
         .find(|stem| !queue.has(stem))
-        .ok_or_else(|| key::BadValue::Control(format!("the stem {stem} is too long for an answer's name")))
+        .ok_or_else(|| key::BadValue::Control(format!("there is no name left for an answer to {stem}")))
 }
 
 /// Takes `session_id` out of a ticket that is open, and nothing else. `false`: it says none, or it is not open.

@@ -36,6 +36,17 @@ fn a_ticket_that_goes_back_loses_its_owner_and_keeps_everything_else() {
 }
 
 #[test]
+fn a_ticket_with_the_longest_name_can_ask() {
+    let stem = "가".repeat(60);
+    let fake = Fake::new(&[(&format!("{stem}.wip.md"), HELD)]);
+    let how = Return::Ask { text: "which?".to_owned(), origin: None };
+    let now = Timestamp::from_millis(1_700_000_000_000);
+    let asked = give_back(&fake.folder, &Stem::new(&stem).unwrap(), None, &how, now).unwrap();
+    let Returned::Asked { awaiting } = asked else { panic!("{asked:?}") };
+    assert!(awaiting.as_str().starts_with('가') && awaiting.as_str().ends_with("-answer-1"), "{awaiting}");
+}
+
+#[test]
 fn r26_the_third_attempt_is_a_question_that_keeps_the_old_deps() {
     let fake = Fake::new(&[("a.wip.md", HELD)]);
     for attempts in [1, 2] {

@@ -130,6 +130,8 @@ fn take(folder: &Folder, ticket: &Ticket) -> io::Result<Result<(), Lost>> {
 /// # Errors
 /// [`ClaimError::Moved`] where somebody has taken the ticket away.
 pub fn assign(folder: &Folder, ticket: &Ticket, run: &RunId, owner: &str, now: Timestamp) -> Result<(), ClaimError> {
+    // Where two names cannot be exchanged, replacing a text is a look and a rename: nobody may move it in between.
+    let _gate = Gate::enter(folder)?;
     write_keys(folder, ticket, |text| edit::assign(text, run, owner, now, ticket.created_ns))
 }
 

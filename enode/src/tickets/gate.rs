@@ -2,9 +2,9 @@
 //! is taken in it.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{File, OpenOptions, Permissions},
     io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
 };
 
 use super::Folder;
@@ -24,10 +24,18 @@ impl Gate {
         let path = folder.at(FILE);
         let context =
             |error: io::Error| io::Error::new(error.kind(), format!("cannot lock {}: {error}", path.display()));
-        // Other users of a shared folder come after us.
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).mode(0o666).open(&path);
-        let file = file.map_err(context)?;
+        options.read(true).write(true).create(true).truncate(false).mode(0o666);
+        let file = match options.open(&path) {
+            Ok(file) => {
+                // Other users of a shared folder come after us, whatever our mask says. Only its owner may do this.
+                drop(file.set_permissions(Permissions::from_mode(0o666)));
+                file
+            }
+            // Locking it, and reading the tag that is there, needs no more.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => File::open(&path).map_err(context)?,
+            Err(error) => return Err(context(error)),
+        };
         file.lock().map_err(context)?;
         Ok(Self { file })
     }

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, OpenOptions},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
 };
 
@@ -28,7 +28,11 @@ pub(super) fn take(folder: &Folder, from: &str, to: &str, word: &str) -> io::Res
     match folder.links.link(&folder.at(from), &folder.at(to)) {
         Ok(()) => {
             fail::at(word, "linked");
-            // Whoever repairs may have done it already.
+            if is_another(folder, from, to)? {
+                // An editor has saved by rename meanwhile: the name stands for a newer text now.
+                remove(folder, to)?;
+                return Ok(Err(Lost::Gone));
+            }
             remove(folder, from)?;
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Err(Lost::Taken)),
@@ -40,6 +44,16 @@ pub(super) fn take(folder: &Folder, from: &str, to: &str, word: &str) -> io::Res
     }
     fail::at(word, "unlinked");
     Ok(Ok(()))
+}
+
+/// Whether `from` is there and is no longer the file that `to` is. Whoever repairs may have removed it already.
+fn is_another(folder: &Folder, from: &str, to: &str) -> io::Result<bool> {
+    let inode = |name: &str| fs::symlink_metadata(folder.at(name)).map(|meta| (meta.dev(), meta.ino()));
+    match inode(from) {
+        Ok(old) => Ok(old != inode(to)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn copy(folder: &Folder, from: &str, to: &str, word: &str) -> io::Result<Result<(), Lost>> {

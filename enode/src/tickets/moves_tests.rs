@@ -18,6 +18,20 @@ fn names(dir: &Path) -> Vec<String> {
 const TEXT: &[u8] = b"\xef\xbb\xbf---\r\ntitle: x\r\n---\r\nb\xc3\xb6dy\x00";
 
 #[test]
+fn a_text_that_an_editor_saves_between_link_and_unlink_is_not_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = folder(dir.path(), Links::Kernel);
+    fs::write(dir.path().join("a.md"), "old").unwrap();
+    fs::hard_link(dir.path().join("a.md"), dir.path().join("a.wip.md")).unwrap();
+    assert!(!is_another(&folder, "a.md", "a.wip.md").unwrap());
+    fs::write(dir.path().join("draft"), "new").unwrap();
+    fs::rename(dir.path().join("draft"), dir.path().join("a.md")).unwrap();
+    assert!(is_another(&folder, "a.md", "a.wip.md").unwrap());
+    fs::remove_file(dir.path().join("a.md")).unwrap();
+    assert!(!is_another(&folder, "a.md", "a.wip.md").unwrap(), "somebody has repaired it already");
+}
+
+#[test]
 fn r01_r02_one_takes_a_name_and_the_others_hear_why_not() {
     for links in [Links::Kernel, Links::Refused] {
         let dir = tempfile::tempdir().unwrap();

@@ -75,8 +75,12 @@ pub async fn reap(
     runs.reach().await?;
     let mut reaped = Vec::new();
     for ticket in held {
-        if let Some(deed) = one(folder, runs, &queue, &ticket, now, grace).await? {
-            reaped.push(Reaped { stem: ticket.stem.clone(), deed });
+        match one(folder, runs, &queue, &ticket, now, grace).await {
+            Ok(Some(deed)) => reaped.push(Reaped { stem: ticket.stem.clone(), deed }),
+            Ok(None) => {}
+            // What is wrong with one ticket keeps nobody from the others.
+            Err(Trouble::Refused(why)) => tracing::warn!(ticket = %ticket.stem, "it is left as it is: {why}"),
+            Err(trouble) => return Err(trouble),
         }
     }
     Ok(reaped)

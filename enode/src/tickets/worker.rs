@@ -264,6 +264,12 @@ impl<R: Runs> Worker<R> {
                     self.back(ticket, Some(&run), Return::Plain, said).await?;
                     return Err(Trouble::Silent { why, unsent: true });
                 }
+                // What was sent before may be stored, its answer lost: the reaper asks after it, when it is answered.
+                Err(Trouble::Refused(why)) if may_be_known => {
+                    tracing::warn!(ticket = %ticket.stem, %run, "{why}; it stays claimed until its Run is known or not");
+                    return Ok(());
+                }
+                Err(trouble @ Trouble::Denied(_)) if may_be_known => return Err(trouble),
                 Err(Trouble::Refused(why)) => {
                     return self.back(ticket, Some(&run), Return::Attempt(why.clone()), why).await;
                 }
@@ -293,6 +299,8 @@ impl<R: Runs> Worker<R> {
     /// Until the Run has ended, asks, or the ticket is no longer ours.
     async fn follow(&self, ticket: &Arc<Ticket>, run: &RunId) -> Result<(), Trouble> {
         let mut round = tokio::time::interval(ROUND.std());
+        // A look that takes longer than its turn must not leave the Run unwatched.
+        round.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut seen = RunNow::Open { asking: Vec::new() };
         loop {
             let now = tokio::select! {
@@ -302,8 +310,10 @@ impl<R: Runs> Worker<R> {
                         return Ok(());
                     }
                     // Others' tickets must not wait for the end of this Run.
-                    if let Err(trouble @ Trouble::Refused(_)) = self.look_after().await {
-                        return Err(trouble);
+                    match self.look_after().await {
+                        Ok(()) => {}
+                        Err(trouble @ Trouble::Refused(_)) => return Err(trouble),
+                        Err(trouble) => tracing::warn!("cannot look after the queue: {trouble}"),
                     }
                     continue;
                 }

@@ -1,5 +1,5 @@
 //! The host panel over real HTTP, and in a real browser: Debian's `chromium`.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
 
 mod audit;
 mod board;
