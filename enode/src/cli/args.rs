@@ -1,6 +1,6 @@
 //! What can be said.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -97,7 +97,7 @@ pub(super) enum Command {
     },
     /// Show the ticket board and this machine's node as pages for a browser
     #[command(after_help = PANEL_EXIT_CODES)]
-    Panel(super::panel::PanelArgs),
+    Panel(PanelArgs),
     /// Print a completion script
     Completions {
         /// For this shell
@@ -178,4 +178,22 @@ pub(super) struct UndrainArgs {
     pub(super) force: bool,
     #[command(flatten)]
     pub(super) flags: Flags,
+}
+
+/// Where the panel is and what it shows.
+#[derive(Debug, Args)]
+pub(super) struct PanelArgs {
+    #[command(flatten)]
+    pub(super) place: super::tickets::args::Place,
+    /// Address and port; beyond loopback the policy file must have panel_token
+    #[arg(
+        long,
+        value_name = "IP:PORT",
+        env = "PANEL_LISTEN",
+        hide_env_values = true,
+        default_value = "127.0.0.1:7071"
+    )]
+    pub(super) listen: SocketAddr,
+    #[command(flatten)]
+    pub(super) mediator: super::tickets::args::Mediator,
 }

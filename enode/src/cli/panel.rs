@@ -1,35 +1,10 @@
 //! `enode panel`.
 
-use std::net::SocketAddr;
-
 use anyhow::Context;
-use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{
-    Failure, Outcome,
-    out::Out,
-    tickets::{self, args},
-};
+use super::{Failure, Outcome, args::PanelArgs, out::Out, tickets};
 use crate::{config::Config, panel::serve::Setup};
-
-/// Where the panel is and what it shows.
-#[derive(Debug, Args)]
-pub(super) struct PanelArgs {
-    #[command(flatten)]
-    place: args::Place,
-    /// Address and port; beyond loopback the policy file must have panel_token
-    #[arg(
-        long,
-        value_name = "IP:PORT",
-        env = "PANEL_LISTEN",
-        hide_env_values = true,
-        default_value = "127.0.0.1:7071"
-    )]
-    listen: SocketAddr,
-    #[command(flatten)]
-    mediator: args::Mediator,
-}
 
 /// Without a configured node the board is shown all the same, and says so.
 pub(super) async fn run(args: &PanelArgs, node: Result<Config, String>, out: &Out) -> Outcome {
