@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PG_BIN := $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin)))
 
-.PHONY: help demo test soak check bench fmt postgres faketime chromium nextest mutants units
+.PHONY: help demo test soak check bench fmt postgres faketime chromium nextest mutants units screenshots
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,6 +38,10 @@ units: ## start the systemd units of deploy/ under a real systemd, in namespaces
 	fi
 	cargo build --locked --workspace --bins
 	tests/units/run
+
+screenshots: chromium nextest ## pictures of the panel's pages at 360 and 1280 px, dark and light, in target/screenshots
+	PANEL_SCREENSHOTS=$(CURDIR)/target/screenshots cargo nextest run --locked -p enode --test panel -E 'test(screenshots)'
+	@ls target/screenshots
 
 fmt: ## format
 	cargo fmt --all

@@ -84,7 +84,7 @@ pub(super) async fn page(
         card: Card::new(it),
         file: it.file.clone(),
         status: words::status(it.state),
-        deps: it.deps.iter().map(|dep| Dep::new(&queue, dep)).collect(),
+        deps: it.deps.iter().map(|dep| Dep::new(&queue, dep, it.awaiting.as_ref())).collect(),
         req: it.req.clone(),
         attempts: it.attempts,
         created: created.map(|at| format!("{} ago", words::age(at))).unwrap_or_default(),
@@ -98,11 +98,12 @@ pub(super) async fn page(
 }
 
 impl Dep {
-    fn new(queue: &Queue, stem: &Stem) -> Self {
+    fn new(queue: &Queue, stem: &Stem, awaited: Option<&Stem>) -> Self {
         let lane = queue.lane(stem);
         let found = queue.find(stem);
         let is_answer = found.is_some_and(|it| it.kind == key::ANSWER);
         let words = match lane {
+            None if awaited == Some(stem) => "awaited",
             None => "missing",
             Some(Lane::Done) if is_answer => "answered",
             Some(lane @ (Lane::Waiting | Lane::InProgress | Lane::Done)) => words::lane(lane),
