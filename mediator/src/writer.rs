@@ -7,6 +7,9 @@
 //! What a group has granted is claimed in the same commit for those nodes whose work stream is open here, as if the
 //! streams had asked last: so a step costs its Run one commit less before it starts.
 //!
+//! An advert that says nothing new waits a moment for company: a large fleet sends hundreds of them a second, and
+//! nobody is in a hurry for the answer. Anything else that comes takes those that wait along at once.
+//!
 //! Commands run here, not in the caller's future: a caller that hangs up leaves nothing open. When a commit
 //! fails, memory is thrown away and read again from the store, which is the truth. A group that fails because
 //! of a row in it is taken apart and its commands are tried one by one, so that only the bad one is refused.
@@ -35,6 +38,8 @@ use crate::{
 const GROUP: usize = 64;
 /// Commands that wait for the next group; more callers wait in line.
 const WAITING: usize = 1024;
+/// How long commands that may wait do so while nothing else comes.
+const COMPANY: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// A handle to the writer. Cheap to clone.
 #[derive(Clone)]
@@ -93,6 +98,7 @@ impl Writer {
 trait Job: Send {
     fn touches(&self, fleet: &Fleet, now: Timestamp) -> Touches;
     fn hears(&self) -> Option<&NodeId>;
+    fn may_wait(&self, fleet: &Fleet) -> bool;
     fn goes_on_without(&self) -> bool;
     fn decide(&mut self, fleet: &mut Fleet, cx: &mut Cx<'_>);
     /// The command cannot be decided: a Run it is about cannot be read.
@@ -116,6 +122,10 @@ where
 
     fn hears(&self) -> Option<&NodeId> {
         self.command.hears()
+    }
+
+    fn may_wait(&self, fleet: &Fleet) -> bool {
+        self.command.may_wait(fleet)
     }
 
     fn goes_on_without(&self) -> bool {
@@ -148,10 +158,24 @@ struct Task<N> {
     fleet: Fleet,
 }
 
+/// Waits for company while all of the group may wait.
+async fn gather(fleet: &Fleet, group: &mut Vec<Box<dyn Job>>, waiting: &mut mpsc::Receiver<Box<dyn Job>>) {
+    let end = tokio::time::Instant::now() + COMPANY;
+    let mut seen = 0;
+    while group.len() < GROUP && group.iter().skip(seen).all(|job| job.may_wait(fleet)) {
+        seen = group.len();
+        let more = tokio::time::timeout_at(end, waiting.recv_many(group, GROUP - seen)).await;
+        if more.map_or(true, |more| more == 0) {
+            return;
+        }
+    }
+}
+
 impl<N: Notices> Task<N> {
     async fn run(mut self, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
         let mut group = Vec::with_capacity(GROUP);
         while waiting.recv_many(&mut group, GROUP).await > 0 {
+            gather(&self.fleet, &mut group, &mut waiting).await;
             self.commit(std::mem::take(&mut group)).await;
         }
     }
@@ -270,5 +294,60 @@ impl Loaded {
             self.looked_up.extend(fresh);
         }
         Ok(touches.iter().find_map(|run| self.unreadable.get(run)).cloned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use shared::domain::{Advert, Drain, Policy};
+
+    use super::*;
+    use crate::service::sample;
+
+    fn advert(policy: Policy) -> Box<dyn Job> {
+        let node = sample::node("n1", "c");
+        let who = shared::domain::Speaker {
+            node: node.id,
+            instance: node.instance,
+            streams: Vec::new(),
+            principal: node.principal,
+        };
+        let command = Advert {
+            who,
+            label: node.label,
+            advert_no: node.advert_no + 1,
+            replaces: Vec::new(),
+            capabilities: node.capabilities,
+            policy,
+            stopping: false,
+            goodbye: false,
+            running: Vec::new(),
+            finished: Vec::new(),
+            agent_version: node.agent_version,
+        };
+        Box::new(Pending { command, decided: None, reply: oneshot::channel().0 })
+    }
+
+    /// Whether such a group waits for company, and how many it is then.
+    fn waits(first: Policy, next: Option<Policy>) -> (bool, usize) {
+        let mut fleet = Fleet::default();
+        fleet.load_node(sample::node("n1", "c"));
+        let (jobs, mut waiting) = mpsc::channel(WAITING);
+        let mut group = vec![advert(first)];
+        if let Some(next) = next {
+            jobs.try_send(advert(next)).unwrap();
+        }
+        let waits = gather(&fleet, &mut group, &mut waiting).now_or_never().is_none();
+        (waits, group.len())
+    }
+
+    #[tokio::test]
+    async fn an_advert_that_says_nothing_new_waits_for_company_and_nothing_else_does() {
+        let (same, news) = (Policy::default(), Policy { drain: Drain::Graceful, ..Policy::default() });
+        assert_eq!(waits(same.clone(), None), (true, 1));
+        assert_eq!(waits(same.clone(), Some(same.clone())), (true, 2));
+        assert_eq!(waits(news.clone(), Some(same.clone())), (false, 1));
+        assert_eq!(waits(same, Some(news)), (false, 2), "taken along at once");
     }
 }

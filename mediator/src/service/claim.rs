@@ -70,15 +70,16 @@ impl WorkStream {
             return Ok(Some(Work::Opened(self.stream.clone())));
         }
         loop {
+            // Boxed: ten thousand streams wait for a signal, and none of them should keep room for what it does then.
             if std::mem::take(&mut self.look)
-                && let Some(step) = self.services.writer.apply(Claim { who: self.who.clone() }).await?
+                && let Some(step) = Box::pin(self.services.writer.apply(Claim { who: self.who.clone() })).await?
             {
-                return self.services.work(Box::new(step)).await.map(Some);
+                return Box::pin(self.services.work(Box::new(step))).await.map(Some);
             }
             match self.signals.recv().await {
                 None => return Ok(None),
                 Some(Signal::Work) => self.look = true,
-                Some(Signal::Step(step)) => return self.services.work(step).await.map(Some),
+                Some(Signal::Step(step)) => return Box::pin(self.services.work(step)).await.map(Some),
                 Some(Signal::AdvertNow) => return Ok(Some(Work::AdvertNow)),
                 Some(Signal::Stop(gone)) => return Ok(Some(Work::Stop(gone))),
             }

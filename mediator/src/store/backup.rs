@@ -47,7 +47,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`]
     pub async fn copy_to(&self, file: &Path) -> Result<bool, StoreError> {
-        if !matches!(self.engine, Engine::Sqlite(_)) {
+        if !matches!(*self.engine, Engine::Sqlite(_)) {
             return Ok(false);
         }
         let mut conn = self.engine.writer(COPY.name).await?;

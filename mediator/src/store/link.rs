@@ -25,13 +25,6 @@ pub(super) struct Link<DB: Database> {
     verdict: fn(&str) -> Verdict,
 }
 
-// By hand, because the derived one would ask for a clonable engine.
-impl<DB: Database> Clone for Link<DB> {
-    fn clone(&self) -> Self {
-        Self { slot: self.slot.clone(), options: self.options.clone(), verdict: self.verdict }
-    }
-}
-
 /// The connection while somebody writes.
 pub(super) struct Writer<DB: Database> {
     pub(super) conn: DB::Connection,

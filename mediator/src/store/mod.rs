@@ -68,7 +68,7 @@ use self::{
 use crate::clock::Clock;
 
 /// A database of either engine.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Engine {
     Sqlite(sqlite::Pools),
     Postgres(postgres::Pools),
@@ -77,7 +77,7 @@ enum Engine {
 /// The store. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
-    engine: Engine,
+    engine: Arc<Engine>,
     clock: Clock,
     /// Which mediator speaks in a notice.
     origin: Arc<str>,
@@ -115,8 +115,8 @@ impl Store {
 
     async fn on(engine: Engine, clock: Clock) -> Result<Self, StoreError> {
         let origin = crate::clock::random_word().into();
-        let store = Self { engine, clock, origin, synced_at: Arc::new(AtomicI64::new(i64::MAX)) };
-        if matches!(store.engine, Engine::Sqlite(_)) {
+        let store = Self { engine: Arc::new(engine), clock, origin, synced_at: Arc::new(AtomicI64::new(i64::MAX)) };
+        if matches!(*store.engine, Engine::Sqlite(_)) {
             store.raise_clock().await?;
         }
         Ok(store)

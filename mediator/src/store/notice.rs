@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use shared::{NodeId, domain::Changes};
-use sqlx::postgres::PgListener;
+use sqlx::{PgPool, postgres::PgListener};
 
 use super::{Engine, Store, error::StoreError, postgres};
 
@@ -79,14 +79,14 @@ pub struct Listener {
     /// None: it was cut.
     line: Option<PgListener>,
     origin: String,
-    pools: postgres::Pools,
+    pool: PgPool,
 }
 
 impl Store {
     /// Whether other mediators may work on this database.
     #[must_use]
-    pub const fn is_shared(&self) -> bool {
-        matches!(self.engine, Engine::Postgres(_))
+    pub fn is_shared(&self) -> bool {
+        matches!(*self.engine, Engine::Postgres(_))
     }
 
     /// Opens the line to the other mediators of this database; none where there can be none.
@@ -94,10 +94,10 @@ impl Store {
     /// # Errors
     /// [`StoreError`]
     pub async fn listen(&self) -> Result<Option<Listener>, StoreError> {
-        let Engine::Postgres(pools) = &self.engine else { return Ok(None) };
-        let failed = |error| pools.error("listen", error);
-        let line = Some(open(pools).await.map_err(failed)?);
-        Ok(Some(Listener { line, origin: self.origin.to_string(), pools: pools.clone() }))
+        let Engine::Postgres(pools) = &*self.engine else { return Ok(None) };
+        let pool = pools.line.clone();
+        let line = Some(open(&pool).await.map_err(failed)?);
+        Ok(Some(Listener { line, origin: self.origin.to_string(), pool }))
     }
 }
 
@@ -106,7 +106,7 @@ impl Listener {
     pub async fn next(&mut self) -> Heard {
         loop {
             let Some(line) = &mut self.line else {
-                match open(&self.pools).await {
+                match open(&self.pool).await {
                     Ok(line) => {
                         self.line = Some(line);
                         return Heard::Gap;
@@ -130,14 +130,18 @@ impl Listener {
     }
 
     async fn no_line(&self, error: sqlx::Error) {
-        tracing::debug!(error = %self.pools.error("listen", error), "no line to the other mediators");
+        tracing::debug!(error = %failed(error), "no line to the other mediators");
         tokio::time::sleep(PAUSE).await;
     }
 }
 
+fn failed(error: sqlx::Error) -> StoreError {
+    StoreError::of("listen", error, postgres::verdict)
+}
+
 /// The listener can connect again by itself, and says so in some cases only; one that is opened anew cannot hide a gap.
-async fn open(pools: &postgres::Pools) -> Result<PgListener, sqlx::Error> {
-    let mut line = PgListener::connect_with(&pools.line).await?;
+async fn open(pool: &PgPool) -> Result<PgListener, sqlx::Error> {
+    let mut line = PgListener::connect_with(pool).await?;
     line.eager_reconnect(false);
     line.listen(CHANNEL).await?;
     Ok(line)

@@ -22,7 +22,7 @@ const OTHERS: u32 = 8;
 const STATEMENTS: usize = 256;
 
 /// The writer has its connection to itself: readers cannot keep it waiting.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Pools {
     pub(super) writer: Link<Postgres>,
     pub(super) others: PgPool,

@@ -36,7 +36,7 @@ const STATEMENTS: usize = 512;
 const ROWS: usize = 1024;
 
 /// Who writes, who reads, and the file below them.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Pools {
     pub(super) writer: Link<Sqlite>,
     pub(super) read: SqlitePool,

@@ -66,6 +66,10 @@ impl Decide for Advert {
         Some(&self.who.node)
     }
 
+    fn may_wait(&self, fleet: &Fleet) -> bool {
+        fleet.node(&self.who.node).is_some_and(|node| self.says_nothing_new(node))
+    }
+
     fn decide(&self, fleet: &mut Fleet, cx: &mut Cx<'_>) -> Result<AdvertReply, Refusal> {
         let id = &self.who.node;
         fleet.readable(id)?;
@@ -156,17 +160,8 @@ impl Advert {
             // A mediator that stopped may have promised more than this one does, and a promise is kept.
             row.expires_at = row.expires_at.max(old.expires_at);
         }
-        let renewal = Node {
-            rev: old.rev,
-            advert_no: old.advert_no,
-            seen_at: old.seen_at,
-            expires_at: old.expires_at,
-            ..row.clone()
-        } == *old
-            && old.is_live(cx.now)
-            // What lives longer than others reckon with is theirs to know.
-            && cx.settings.restart_grace.is_none()
-            && !self.goodbye;
+        // What lives longer than others reckon with is theirs to know.
+        let renewal = self.says_nothing_new(old) && old.is_live(cx.now) && cx.settings.restart_grace.is_none();
         if renewal {
             fleet.renew(&self.who.node, self.advert_no, row.expires_at, cx);
         } else {
@@ -175,6 +170,16 @@ impl Advert {
         }
         self.after_change(fleet, cx, old);
         self.redeliver(fleet, cx);
+    }
+
+    /// Whether it says what the node's row says, but for the time and the advert's number.
+    fn says_nothing_new(&self, old: &Node) -> bool {
+        let Node { id, rev: _, label, instance, stream: _, advert_no: _, stopping, principal, .. } = old;
+        let Node { capabilities, policy, seen_at: _, expires_at: _, agent_version, .. } = old;
+        !self.goodbye
+            && (&self.who.node, &self.who.instance, &self.who.principal) == (id, instance, principal)
+            && (&self.label, &self.capabilities, &self.policy) == (label, capabilities, policy)
+            && (self.stopping, &self.agent_version) == (*stopping, agent_version)
     }
 
     fn note_change(&self, cx: &mut Cx<'_>, old: &Node) {

@@ -64,6 +64,12 @@ pub trait Decide {
         None
     }
 
+    /// Whether it says nothing new as far as this fleet knows, so that its answer can wait a moment until others share its
+    /// commit. A hint: what it decides does not depend on it.
+    fn may_wait(&self, _: &Fleet) -> bool {
+        false
+    }
+
     /// Whether it goes on where a Run that it touches exists and cannot be read. A command about nodes must:
     /// one bad row may not keep a machine from its owner, or the reaper from all others.
     fn goes_on_without(&self) -> bool {
