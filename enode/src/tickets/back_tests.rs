@@ -95,6 +95,20 @@ fn r22_where_the_open_name_is_taken_nothing_is_changed() {
     }
 }
 
+/// A person has saved it late, under its open name: what was saved goes back in line, and no attempt is lost.
+#[test]
+fn what_was_saved_late_goes_back_in_line() {
+    for links in [Links::Kernel, Links::Refused] {
+        let late = "---\ntitle: t\ndeps: [old]\n---\nbody\nA late thought.\n";
+        let fake = Fake::with(&[("a.wip.md", HELD), ("a.md", late)], links);
+        assert_eq!(give(&fake, Some("r1"), &attempt()), Returned::Open { attempts: 1 });
+        assert_eq!(fake.names(), ["a.md"]);
+        let text = fake.text("a.md");
+        assert!(text.contains("\nattempts: 1\n") && text.ends_with("A late thought.\n"), "{text}");
+        assert!(!text.contains("session_id"), "{text}");
+    }
+}
+
 #[test]
 fn an_answer_gets_a_name_that_no_file_has() {
     let fake = Fake::new(&[("a.wip.md", HELD), ("a-answer-1.md", "# a draft"), ("a-answer-2.done.md", "")]);
