@@ -4,7 +4,7 @@ use std::{io, sync::Arc};
 
 use serde_json::{Map, Value};
 use shared::{
-    RunId,
+    Duration, RunId, Timestamp,
     ticket::{Hold, Lane, Queue, Stem, Ticket, key, line, options::Group, question, question::Origin},
 };
 
@@ -179,25 +179,61 @@ fn typed(text: &str, field: Option<&Value>) -> Value {
     if is_text { Value::String(text.to_owned()) } else { serde_json::from_str(text).unwrap_or_else(|_| text.into()) }
 }
 
+/// How long an answer that cannot be read, or says nothing, is taken for one that is being written.
+const WRITTEN_IN: Duration = Duration::from_secs(10);
+
+/// The name of an answer file that does not say anything yet, and whether somebody is still writing it: an editor may
+/// take several steps. Of a ticket whose lock is open; the file's name has opened it.
+pub(super) fn mute(folder: &Folder, queue: &Queue, ticket: &Ticket, now: Timestamp) -> Option<(String, bool)> {
+    let awaiting = ticket.awaiting.as_ref().filter(|stem| queue.lane(stem) == Some(Lane::Done))?;
+    let file = match queue.find(awaiting) {
+        Some(answer) if answer.kind == key::ANSWER && question::answer_text(answer.text.body()).is_empty() => {
+            answer.file.clone()
+        }
+        Some(_) => return None,
+        None => folder.name(awaiting, Lane::Done),
+    };
+    let is_fresh = folder.changed_at(&file).is_ok_and(|at| now.since(at) < WRITTEN_IN);
+    Some((file, is_fresh))
+}
+
 /// What became of the answer to a ticket's last question.
 pub(super) enum Passed {
     /// Nothing is to be passed on: no step asks this any more, or there is no answer.
     Nothing,
     /// The step has it now.
     On,
-    /// The mediator does not take it; a person must be asked again.
-    Refused(Return),
+    /// It cannot be passed on, for this reason: the ticket goes back so.
+    Back(Return, String),
 }
 
 /// Answers the step that the last question of a ticket mirrors, if it still asks and the answer is there.
-pub(super) async fn pass_on(runs: &impl Runs, queue: &Queue, ticket: &Ticket, run: &RunId) -> Result<Passed, Trouble> {
+pub(super) async fn pass_on(
+    folder: &Arc<Folder>,
+    runs: &impl Runs,
+    queue: &Queue,
+    ticket: &Ticket,
+    run: &RunId,
+    now: Timestamp,
+) -> Result<Passed, Trouble> {
     let Some(origin) = Origin::of_last(ticket.text.body()).filter(|origin| origin.run == run.as_str()) else {
         return Ok(Passed::Nothing);
     };
     // Not any more: a person has answered the mediator, or a worker was killed right after it had.
     let Some(question) = still_asks(runs, run, &origin).await? else { return Ok(Passed::Nothing) };
     let answer = ticket.awaiting.as_ref().filter(|stem| queue.lane(stem) == Some(Lane::Done));
-    let Some(answer) = answer.and_then(|stem| queue.find(stem)) else { return Ok(Passed::Nothing) };
+    let Some(stem) = answer else { return Ok(Passed::Nothing) };
+    if let Some((file, is_fresh)) = mute(folder, queue, ticket, now) {
+        let why = format!("{file} cannot be read, or says nothing");
+        // In line it waits until that is written.
+        let asked = || format!("The answer cannot be used: {why}.\n\n");
+        let how = match is_fresh {
+            true => Return::Plain,
+            false => Return::Ask { text: asked() + &text_of(runs, &question).await?, origin: Some(origin) },
+        };
+        return Ok(Passed::Back(how, why));
+    }
+    let Some(answer) = queue.find(stem) else { return Ok(Passed::Nothing) };
     let text = question::answer_text(answer.text.body());
     let form = runs.form(&origin).await?;
     match runs.answer(&origin, &to_json(text, form.as_deref())).await {
@@ -206,7 +242,8 @@ pub(super) async fn pass_on(runs: &impl Runs, queue: &Queue, ticket: &Ticket, ru
         Err(Trouble::Refused(_)) if still_asks(runs, run, &origin).await?.is_none() => Ok(Passed::On),
         Err(Trouble::Refused(why)) => {
             let text = format!("The answer cannot be used: {why}\n\n{}", text_of(runs, &question).await?);
-            Ok(Passed::Refused(Return::Ask { text, origin: Some(origin) }))
+            let how = Return::Ask { text, origin: Some(origin) };
+            Ok(Passed::Back(how, "its answer cannot be used".to_owned()))
         }
         Err(trouble @ (Trouble::Silent { .. } | Trouble::Denied(_))) => Err(trouble),
     }

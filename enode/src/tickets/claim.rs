@@ -8,12 +8,13 @@ use shared::{
 };
 
 use super::{
-    Folder,
+    Folder, ask,
     gate::Gate,
     moves::{self, Lost},
     repair::repair,
     write::{self, WriteError},
 };
+use crate::clock;
 
 /// A ticket in our hands.
 #[derive(Debug, Clone)]
@@ -77,7 +78,12 @@ pub fn next(folder: &Folder, takes: impl Fn(&Ticket) -> bool) -> io::Result<Opti
     let mut gate = Gate::enter(folder)?;
     let tag = gate.tag()?;
     let queue = repair(folder)?;
+    let now = clock::now();
     for entry in order::candidates(&queue).filter(|entry| takes(&entry.ticket)) {
+        // A Run that is made now would not know the answer.
+        if ask::mute(folder, &queue, &entry.ticket, now).is_some_and(|(_, is_being_written)| is_being_written) {
+            continue;
+        }
         match take(folder, &entry.ticket)? {
             Ok(()) => return Ok(Some(Claimed { ticket: entry.ticket, tag })),
             Err(Lost::Taken | Lost::Gone) => {}

@@ -10,6 +10,8 @@ use shared::{
     ticket::{Suffixes, question::Origin},
 };
 
+use tokio_util::sync::CancellationToken;
+
 use super::{
     Folder,
     links::Links,
@@ -59,17 +61,29 @@ pub(super) struct Table {
     pub(super) runs: BTreeMap<String, RunNow>,
     pub(super) silent: bool,
     pub(super) form: Option<String>,
+    /// Nothing ever changes.
+    pub(super) is_quiet: bool,
+    /// Stops whoever asks the first question that begins with this word.
+    pub(super) stops: Option<(&'static str, CancellationToken)>,
     /// What was asked of it, in order.
     pub(super) heard: Mutex<Vec<String>>,
 }
 
 impl Table {
+    /// How often it was asked what begins so.
+    pub(super) fn count(&self, word: &str) -> usize {
+        self.heard.lock().unwrap().iter().filter(|it| it.starts_with(word)).count()
+    }
+
     pub(super) fn of(runs: &[(&str, RunNow)]) -> Self {
         let runs = runs.iter().map(|(id, now)| ((*id).to_owned(), now.clone())).collect();
         Self { runs, ..Self::default() }
     }
 
     fn hear(&self, text: String) -> Result<(), Trouble> {
+        if let Some((_, stop)) = self.stops.as_ref().filter(|(word, _)| text.starts_with(word)) {
+            stop.cancel();
+        }
         self.heard.lock().unwrap().push(text);
         if self.silent { Err(Trouble::Silent { why: "nobody is there".to_owned(), unsent: true }) } else { Ok(()) }
     }
@@ -84,6 +98,10 @@ impl Runs for Table {
         Ok(self.runs.get(run.as_str()).cloned().unwrap_or(RunNow::Unknown))
     }
     async fn changed(&self, run: &RunId, _: &RunNow) -> Result<RunNow, Trouble> {
+        if self.is_quiet {
+            self.hear(format!("changed {run}"))?;
+            std::future::pending::<()>().await;
+        }
         self.get(run).await
     }
     async fn open_of(&self, work: &str) -> Result<Vec<RunId>, Trouble> {

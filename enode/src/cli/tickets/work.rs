@@ -53,6 +53,7 @@ pub(super) async fn work(args: &Work, out: &Out) -> Outcome {
         stop.cancel();
         std::future::pending::<()>().await;
     };
+    // Not dropped when it is told to end: what it has claimed and not submitted it gives back first.
     let ended = tokio::select! {
         ended = Box::pin(worker.run(args.once, &stop)) => ended.map_err(trouble)?,
         () = told => Ended::Stopped,
