@@ -5,7 +5,10 @@
 //! id is sent again for as long as the mediator may have it, and whoever claims a ticket looks for a Run that is
 //! still open before it draws a new id.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use shared::{
     Duration, RunId,
@@ -56,6 +59,8 @@ pub struct Worker<R> {
     pub pace: Duration,
     /// When it last looked after the tickets of others.
     pub looked: Mutex<Option<BootTime>>,
+    /// Tickets with their kinds for which it has no template, and has said so.
+    pub told: Mutex<BTreeSet<(Stem, String)>>,
 }
 
 /// What a worker ends with.
@@ -162,7 +167,30 @@ impl<R: Runs> Worker<R> {
 
     async fn claim(&self) -> Result<Option<Claimed>, Trouble> {
         let templates = self.templates.clone();
-        off(&self.folder, move |folder| claim::next(folder, |ticket| templates.knows(ticket))).await
+        let (claimed, left) = off(&self.folder, move |folder| {
+            let left = Mutex::new(Vec::new());
+            let takes = |ticket: &Arc<Ticket>| {
+                let knows = templates.knows(ticket);
+                if !knows {
+                    left.lock().unwrap_or_else(PoisonError::into_inner).push(ticket.clone());
+                }
+                knows
+            };
+            let claimed = claim::next(folder, takes)?;
+            Ok((claimed, left.into_inner().unwrap_or_else(PoisonError::into_inner)))
+        })
+        .await?;
+        for ticket in self.untold(left) {
+            tracing::warn!(ticket = %ticket.stem, "{}; this worker leaves it alone", self.templates.missing(&ticket));
+        }
+        Ok(claimed)
+    }
+
+    /// Those of these tickets of which nothing was said yet.
+    fn untold(&self, mut left: Vec<Arc<Ticket>>) -> Vec<Arc<Ticket>> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        left.retain(|it| told.insert((it.stem.clone(), it.kind.clone())));
+        left
     }
 
     /// Looks after the queue, unless another worker just has.

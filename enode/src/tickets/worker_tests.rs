@@ -8,7 +8,7 @@ const OPEN: &str = "---\ntitle: t\ncreated_at: 2026-01-01T00:00:00Z\n---\nbody\n
 fn worker(fake: &Fake, runs: Table) -> Worker<Table> {
     let templates = Templates { folder: None, command: Some("true".to_owned()), capability: "build".to_owned() };
     let (folder, owner, pace) = (fake.folder.clone(), "me".to_owned(), Duration::from_millis(10));
-    Worker { folder, runs, templates, owner, pace, looked: Mutex::default() }
+    Worker { folder, runs, templates, owner, pace, looked: Mutex::default(), told: Mutex::default() }
 }
 
 /// Works until `until` holds, or for as long as nothing must happen.
@@ -95,4 +95,15 @@ fn of_many_workers_one_looks_after_the_queue() {
     // Each looks at its beginning; then one of all, and now and then two at once.
     let most = 8 * 8 + 8 * rounds * 4;
     assert!(asked >= 8 * 8 + 8 * 3 && asked <= most, "{asked} questions, {most} at most");
+}
+
+/// Nobody would know otherwise why it is not taken.
+#[test]
+fn a_ticket_that_no_template_is_for_is_told_of_once() {
+    let fake = Fake::new(&[("a.md", "---\nkind: odd\n---\n")]);
+    let worker = Worker { templates: Templates::default(), ..worker(&fake, Table::default()) };
+    let tell = || worker.untold(vec![fake.folder.read().unwrap().tickets()[0].clone()]).len();
+    assert_eq!([tell(), tell()], [1, 0]);
+    std::fs::write(fake.folder.at("a.md"), "---\nkind: other one\n---\n").unwrap();
+    assert_eq!([tell(), tell()], [1, 0], "of another kind it is another matter");
 }
