@@ -52,7 +52,7 @@ pub enum Returned {
     Lost,
 }
 
-/// Gives back the ticket in progress. With `session`, only if it still says so.
+/// Gives back the ticket in progress, if it says this session, or none where there is none.
 ///
 /// # Errors
 /// The operating system's, and [`io::ErrorKind::InvalidData`] for a file that is no ticket any more.
@@ -71,10 +71,10 @@ pub fn give_back(
     }
 }
 
-/// The ticket, if it is in progress and in these hands.
+/// The ticket, if it is in progress and in these hands: who has no session has a ticket that says none.
 pub(super) fn held(queue: &Queue, stem: &Stem, session: Option<&str>) -> Option<std::sync::Arc<Ticket>> {
     let ticket = queue.find(stem).filter(|it| it.stem == *stem && it.lane == Lane::InProgress)?;
-    (session.is_none() || ticket.session_id.as_deref() == session).then(|| ticket.clone())
+    (ticket.session_id.as_deref() == session).then(|| ticket.clone())
 }
 
 fn change(folder: &Folder, queue: &Queue, ticket: &Ticket, how: &Return, now: Timestamp) -> io::Result<Returned> {

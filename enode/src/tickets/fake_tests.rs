@@ -10,8 +10,6 @@ use shared::{
     ticket::{Suffixes, question::Origin},
 };
 
-use tokio_util::sync::CancellationToken;
-
 use super::{
     Folder,
     links::Links,
@@ -55,6 +53,9 @@ impl Fake {
     }
 }
 
+/// What somebody else does at a certain moment.
+pub(super) type Happens = Box<dyn Fn() + Send + Sync>;
+
 /// A mediator that knows what it is told.
 #[derive(Default)]
 pub(super) struct Table {
@@ -63,8 +64,8 @@ pub(super) struct Table {
     pub(super) form: Option<String>,
     /// Nothing ever changes.
     pub(super) is_quiet: bool,
-    /// Stops whoever asks the first question that begins with this word.
-    pub(super) stops: Option<(&'static str, CancellationToken)>,
+    /// What happens while a question is asked that begins with this word.
+    pub(super) meanwhile: Option<(&'static str, Happens)>,
     /// What was asked of it, in order.
     pub(super) heard: Mutex<Vec<String>>,
 }
@@ -81,8 +82,8 @@ impl Table {
     }
 
     fn hear(&self, text: String) -> Result<(), Trouble> {
-        if let Some((_, stop)) = self.stops.as_ref().filter(|(word, _)| text.starts_with(word)) {
-            stop.cancel();
+        if let Some((_, happens)) = self.meanwhile.as_ref().filter(|(word, _)| text.starts_with(word)) {
+            happens();
         }
         self.heard.lock().unwrap().push(text);
         if self.silent { Err(Trouble::Silent { why: "nobody is there".to_owned(), unsent: true }) } else { Ok(()) }

@@ -40,6 +40,8 @@ const ROUND: Duration = if cfg!(test) { Duration::from_millis(50) } else { Durat
 const LOOKED: Duration = if cfg!(test) { Duration::from_millis(40) } else { Duration::from_secs(4) };
 /// After silence, doubled up to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+/// Between two looks at a ticket that is being saved.
+const SAVED_IN: Duration = Duration::from_millis(100);
 /// Why a ticket goes back that has no Run yet.
 const STOPPED: &str = "the worker was told to end";
 /// Changes that come together are one.
@@ -265,22 +267,27 @@ impl<R: Runs> Worker<R> {
 
     /// Writes the Run into the ticket. `false`: somebody has taken it away.
     async fn assign(&self, ticket: &Arc<Ticket>, run: &RunId) -> Result<bool, Trouble> {
-        let (held, run, owner) = (ticket.clone(), run.clone(), self.owner.clone());
         // The end of a Run's id is random, its beginning the queue's tag.
         let end = run.as_str().get(run.as_str().len().saturating_sub(8)..).unwrap_or_default();
-        let owner = format!("{owner}-{end}");
-        let assigned =
-            off(&self.folder, move |folder| match claim::assign(folder, &held, &run, &owner, clock::now()) {
-                Ok(()) => Ok(true),
-                Err(ClaimError::Io(error)) => Err(error),
-                Err(other) => {
-                    tracing::warn!(ticket = %held.stem, "{other}");
-                    Ok(false)
+        let owner = format!("{}-{end}", self.owner);
+        for is_last in tries() {
+            let (held, run, owner) = (ticket.clone(), run.clone(), owner.clone());
+            let assigned =
+                off(&self.folder, move |folder| match claim::assign(folder, &held, &run, &owner, clock::now()) {
+                    Ok(()) => Ok(None),
+                    Err(ClaimError::Io(error)) => Err(error),
+                    Err(other) => Ok(Some(other)),
+                });
+            match assigned.await? {
+                None => {
+                    fail::at("work", "assigned");
+                    return Ok(true);
                 }
-            });
-        let assigned = assigned.await?;
-        fail::at("work", "assigned");
-        Ok(assigned)
+                Some(error) if is_last => tracing::warn!(ticket = %ticket.stem, "{error}"),
+                Some(_) => tokio::time::sleep(SAVED_IN.std()).await,
+            }
+        }
+        Ok(false)
     }
 
     /// Answers what a Run that is still open has asked, and follows it.
@@ -433,12 +440,18 @@ impl<R: Runs> Worker<R> {
 
     /// The ticket as it is now, and the queue around it, if this Run still has it.
     async fn ours(&self, stem: &Stem, run: &RunId) -> Result<Option<(Queue, Arc<Ticket>)>, Trouble> {
-        let queue = off(&self.folder, |folder| folder.read()).await?;
-        if let Some(ticket) = held(&queue, stem, Some(run.as_str())) {
-            return Ok(Some((queue, ticket)));
+        for is_last in tries() {
+            let queue = off(&self.folder, |folder| folder.read()).await?;
+            if let Some(ticket) = held(&queue, stem, Some(run.as_str())) {
+                return Ok(Some((queue, ticket)));
+            }
+            if is_last || queue.find(stem).is_some() {
+                let now = queue.lane(stem).map_or("gone", Lane::as_str);
+                tracing::info!(ticket = %stem, %run, now, "it is no longer ours");
+                return Ok(None);
+            }
+            tokio::time::sleep(SAVED_IN.std()).await;
         }
-        let now = queue.lane(stem).map_or("gone", Lane::as_str);
-        tracing::info!(ticket = %stem, %run, now, "it is no longer ours");
         Ok(None)
     }
 
@@ -447,6 +460,12 @@ impl<R: Runs> Worker<R> {
         tracing::info!(ticket = %ticket.stem, "{}", said(&deed));
         Ok(())
     }
+}
+
+/// How often a ticket is looked at that is gone or cannot be read, and whether that is the last time. Editors save in
+/// place, or remove a file before they write it again.
+fn tries() -> impl Iterator<Item = bool> {
+    (1..=20).map(|time| time == 20)
 }
 
 /// What a claimed ticket had before.

@@ -1,5 +1,5 @@
 use super::{
-    super::fake_tests::{Fake, Table},
+    super::fake_tests::{Fake, Happens, Table},
     *,
 };
 
@@ -26,6 +26,39 @@ fn work(worker: &Worker<Table>, stop: &CancellationToken, until: impl Fn() -> bo
     });
 }
 
+fn stopping(stop: &CancellationToken) -> Happens {
+    let stop = stop.clone();
+    Box::new(move || stop.cancel())
+}
+
+/// An editor that saves in place: for a moment nothing is in the file.
+fn saving(fake: &Fake) -> Happens {
+    let path = fake.folder.at("a.wip.md");
+    Box::new(move || {
+        let text = std::fs::read(&path).unwrap();
+        std::fs::write(&path, "").unwrap();
+        let path = path.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(150));
+            std::fs::write(path, text).unwrap();
+        });
+    })
+}
+
+#[test]
+fn a_ticket_that_is_being_saved_is_not_taken_for_lost() {
+    for word in ["open", "submit"] {
+        let fake = Fake::new(&[("a.md", OPEN)]);
+        let worker =
+            worker(&fake, Table { meanwhile: Some((word, saving(&fake))), is_quiet: true, ..Table::default() });
+        let is_followed = || worker.runs.count("changed") == 1;
+        let is_late = passed(5_000);
+        work(&worker, &CancellationToken::new(), || is_followed() || is_late());
+        assert!(is_followed(), "{word}: {:?}", worker.runs.heard.lock().unwrap());
+        assert_eq!(worker.runs.count("cancel"), 0, "{word}");
+    }
+}
+
 /// Whether so much time has passed.
 fn passed(millis: u64) -> impl Fn() -> bool {
     let start = clock::boot_time();
@@ -38,7 +71,7 @@ fn a_worker_that_is_stopped_before_it_submits_gives_its_ticket_back_as_it_was() 
     for word in ["open", "reach"] {
         let fake = Fake::new(&[("a.md", OPEN)]);
         let stop = CancellationToken::new();
-        let worker = worker(&fake, Table { stops: Some((word, stop.clone())), ..Table::default() });
+        let worker = worker(&fake, Table { meanwhile: Some((word, stopping(&stop))), ..Table::default() });
         work(&worker, &stop, || stop.is_cancelled());
         assert_eq!(fake.files().into_iter().collect::<Vec<_>>(), [("a.md".to_owned(), OPEN.to_owned())], "{word}");
         assert_eq!(worker.runs.count("submit"), 0);
@@ -50,7 +83,8 @@ fn a_worker_that_is_stopped_before_it_submits_gives_its_ticket_back_as_it_was() 
 fn a_worker_that_is_stopped_later_leaves_its_ticket_to_the_next_one() {
     let fake = Fake::new(&[("a.md", OPEN)]);
     let stop = CancellationToken::new();
-    let worker = worker(&fake, Table { stops: Some(("submit", stop.clone())), is_quiet: true, ..Table::default() });
+    let worker =
+        worker(&fake, Table { meanwhile: Some(("submit", stopping(&stop))), is_quiet: true, ..Table::default() });
     work(&worker, &stop, || stop.is_cancelled());
     assert!(fake.text("a.wip.md").contains("\nsession_id: "));
 }
