@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
-use shared::contract::{Contract, ContractError, SchemaFault};
+use shared::contract::{Contract, ContractError, SchemaFault, form};
 use tokio::sync::Semaphore;
 
 use crate::error::Error;
@@ -80,7 +80,7 @@ pub fn read_contract(text: &[u8]) -> Result<Contract, ContractError> {
 
 /// What follows `mediator answer RUN` for this form: its fields with what each takes, as far as the form names any.
 pub(crate) fn answer_arguments(form: Option<&Value>) -> String {
-    match form.and_then(|form| form.get("properties")).and_then(Value::as_object).filter(|fields| !fields.is_empty()) {
+    match form.and_then(form::fields) {
         Some(fields) => {
             fields.iter().map(|(name, schema)| format!("{name}={}", kind(schema))).collect::<Vec<_>>().join(" ")
         }
@@ -89,9 +89,7 @@ pub(crate) fn answer_arguments(form: Option<&Value>) -> String {
 }
 
 fn kind(schema: &Value) -> String {
-    if let Some(words) = schema.get("enum").and_then(Value::as_array) {
-        let words: Vec<String> =
-            words.iter().map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned)).collect();
+    if let Some(words) = form::words(schema) {
         return words.join("|");
     }
     match schema.get("type").and_then(Value::as_str) {
@@ -99,19 +97,6 @@ fn kind(schema: &Value) -> String {
         Some(other) => other.to_uppercase(),
         None => "VALUE".to_owned(),
     }
-}
-
-/// A value as somebody wrote it in a command: text where the form wants text, otherwise JSON, and text if it is none.
-pub(crate) fn answer_value(form: Option<&Value>, field: &str, written: &str) -> Value {
-    let text = || Value::String(written.to_owned());
-    let json = serde_json::from_str(written);
-    let schema = form.and_then(|form| form.get("properties")?.get(field));
-    let wants = |schema: &Value| match (schema.get("type"), schema.get("enum").and_then(Value::as_array)) {
-        (Some(one), _) => one == "string",
-        (None, Some(words)) => words.contains(&text()) && !json.as_ref().is_ok_and(|json| words.contains(json)),
-        (None, None) => false,
-    };
-    if schema.is_some_and(wants) { text() } else { json.unwrap_or_else(|_| text()) }
 }
 
 fn compile(schema: &Value) -> Result<Validator, SchemaFault> {

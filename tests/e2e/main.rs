@@ -30,6 +30,7 @@ mod start_over;
 mod storage;
 mod strays;
 mod ticket_crashes;
+mod ticket_machines;
 mod ticket_races;
 mod tickets;
 mod upgrade;

@@ -83,8 +83,8 @@ fn killed_anywhere_at_the_end_of_a_ticket_it_is_done_all_the_same() {
 
 #[test]
 fn r23_killed_anywhere_in_giving_back_no_open_ticket_says_who_works_on_it() {
-    walk(false, &["back.drafted", "back.linked", "back.unlinked"], TWICE, 2);
-    walk(true, &["back.drafted", "back.created", "back.linked", "back.unlinked"], TWICE, 2);
+    walk(false, &["back.drafted", "back.noted", "back.linked", "back.unlinked"], TWICE, 2);
+    walk(true, &["back.drafted", "back.noted", "back.created", "back.linked", "back.unlinked"], TWICE, 2);
 }
 
 /// A Run that asks, and whose worker is killed at each step of asking and of answering.

@@ -4,7 +4,8 @@ use std::{io, sync::Arc};
 
 use serde_json::{Map, Value};
 use shared::{
-    RunId,
+    Duration, RunId, Timestamp,
+    contract::form,
     ticket::{Hold, Lane, Queue, Stem, Ticket, key, line, options::Group, question, question::Origin},
 };
 
@@ -99,17 +100,12 @@ pub(super) async fn text_of(runs: &impl Runs, question: &Question) -> Result<Str
 
 /// How to answer a form with fields.
 fn shape(form: &Value) -> String {
-    let Some(fields) = form.get("properties").and_then(Value::as_object).filter(|fields| !fields.is_empty()) else {
-        return String::new();
-    };
+    let Some(fields) = form::fields(form) else { return String::new() };
     let must = form.get("required").and_then(Value::as_array);
     let line = |(name, field): (&String, &Value)| {
-        let words = field.get("enum").and_then(Value::as_array).map(|words| {
-            words.iter().map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned)).collect::<Vec<_>>()
-        });
         let kind = || field.get("type").and_then(Value::as_str).unwrap_or("anything").to_owned();
         let optional = !must.is_some_and(|must| must.iter().any(|it| it.as_str() == Some(name)));
-        let shown = words.map_or_else(kind, |words| words.join(" or "));
+        let shown = form::words(field).map_or_else(kind, |words| words.join(" or "));
         format!("- `{name}: …` ({shown}{})", if optional { "; may be left out" } else { "" })
     };
     format!("Answer with one line for each:\n\n{}", fields.iter().map(line).collect::<Vec<_>>().join("\n"))
@@ -123,7 +119,7 @@ pub fn to_json(text: &str, form: Option<&str>) -> String {
     let bare = text.strip_prefix("```json").or_else(|| text.strip_prefix("```")).and_then(|it| it.strip_suffix("```"));
     let bare = bare.unwrap_or(text).trim();
     let form: Option<Value> = form.and_then(|form| serde_json::from_str(form).ok());
-    let fields = form.as_ref().and_then(|form| form.get("properties")).and_then(Value::as_object);
+    let fields = form.as_ref().and_then(form::fields);
     let Some(fields) = fields else {
         // Anything does, or one plain value: what reads as JSON is taken for that.
         return serde_json::from_str::<Value>(bare).unwrap_or_else(|_| Value::String(text.to_owned())).to_string();
@@ -143,7 +139,7 @@ pub fn to_json(text: &str, form: Option<&str>) -> String {
     };
     match only {
         Some(name) => {
-            let value = typed(text, fields.get(&name));
+            let value = form::value(fields.get(&name), text);
             Value::Object(Map::from_iter([(name, value)])).to_string()
         }
         None => Value::String(text.to_owned()).to_string(),
@@ -167,16 +163,26 @@ fn by_lines(text: &str, fields: &Map<String, Value>) -> Option<Map<String, Value
         }
     }
     let object: Map<String, Value> =
-        found.into_iter().map(|(name, value)| (name.to_owned(), typed(value.trim(), fields.get(name)))).collect();
+        found.into_iter().map(|(name, value)| (name.to_owned(), form::value(fields.get(name), value.trim()))).collect();
     (!object.is_empty()).then_some(object)
 }
 
-/// Text stays text where the form says so; else what reads as JSON is taken for that.
-fn typed(text: &str, field: Option<&Value>) -> Value {
-    let says = |word: &str| field.and_then(|field| field.get("type")).and_then(Value::as_str) == Some(word);
-    let words = field.and_then(|field| field.get("enum")).and_then(Value::as_array);
-    let is_text = says("string") || words.is_some_and(|words| words.iter().any(|word| word.as_str() == Some(text)));
-    if is_text { Value::String(text.to_owned()) } else { serde_json::from_str(text).unwrap_or_else(|_| text.into()) }
+/// How long an answer that cannot be read, or says nothing, is taken for one that is being written.
+const WRITTEN_IN: Duration = Duration::from_secs(10);
+
+/// The name of an answer file that does not say anything yet, and whether somebody is still writing it: an editor may
+/// take several steps. Of a ticket whose lock is open; the file's name has opened it.
+pub(super) fn mute(folder: &Folder, queue: &Queue, ticket: &Ticket, now: Timestamp) -> Option<(String, bool)> {
+    let awaiting = ticket.awaiting.as_ref().filter(|stem| queue.lane(stem) == Some(Lane::Done))?;
+    let file = match queue.find(awaiting) {
+        Some(answer) if answer.kind == key::ANSWER && question::answer_text(answer.text.body()).is_empty() => {
+            answer.file.clone()
+        }
+        Some(_) => return None,
+        None => folder.name(awaiting, Lane::Done),
+    };
+    let is_fresh = folder.changed_at(&file).is_ok_and(|at| now.since(at) < WRITTEN_IN);
+    Some((file, is_fresh))
 }
 
 /// What became of the answer to a ticket's last question.
@@ -185,19 +191,37 @@ pub(super) enum Passed {
     Nothing,
     /// The step has it now.
     On,
-    /// The mediator does not take it; a person must be asked again.
-    Refused(Return),
+    /// It cannot be passed on, for this reason: the ticket goes back so.
+    Back(Return, String),
 }
 
 /// Answers the step that the last question of a ticket mirrors, if it still asks and the answer is there.
-pub(super) async fn pass_on(runs: &impl Runs, queue: &Queue, ticket: &Ticket, run: &RunId) -> Result<Passed, Trouble> {
+pub(super) async fn pass_on(
+    folder: &Arc<Folder>,
+    runs: &impl Runs,
+    queue: &Queue,
+    ticket: &Ticket,
+    run: &RunId,
+    now: Timestamp,
+) -> Result<Passed, Trouble> {
     let Some(origin) = Origin::of_last(ticket.text.body()).filter(|origin| origin.run == run.as_str()) else {
         return Ok(Passed::Nothing);
     };
     // Not any more: a person has answered the mediator, or a worker was killed right after it had.
     let Some(question) = still_asks(runs, run, &origin).await? else { return Ok(Passed::Nothing) };
     let answer = ticket.awaiting.as_ref().filter(|stem| queue.lane(stem) == Some(Lane::Done));
-    let Some(answer) = answer.and_then(|stem| queue.find(stem)) else { return Ok(Passed::Nothing) };
+    let Some(stem) = answer else { return Ok(Passed::Nothing) };
+    if let Some((file, is_fresh)) = mute(folder, queue, ticket, now) {
+        let why = format!("{file} cannot be read, or says nothing");
+        // In line it waits until that is written.
+        let asked = || format!("The answer cannot be used: {why}.\n\n");
+        let how = match is_fresh {
+            true => Return::Plain,
+            false => Return::Ask { text: asked() + &text_of(runs, &question).await?, origin: Some(origin) },
+        };
+        return Ok(Passed::Back(how, why));
+    }
+    let Some(answer) = queue.find(stem) else { return Ok(Passed::Nothing) };
     let text = question::answer_text(answer.text.body());
     let form = runs.form(&origin).await?;
     match runs.answer(&origin, &to_json(text, form.as_deref())).await {
@@ -206,7 +230,8 @@ pub(super) async fn pass_on(runs: &impl Runs, queue: &Queue, ticket: &Ticket, ru
         Err(Trouble::Refused(_)) if still_asks(runs, run, &origin).await?.is_none() => Ok(Passed::On),
         Err(Trouble::Refused(why)) => {
             let text = format!("The answer cannot be used: {why}\n\n{}", text_of(runs, &question).await?);
-            Ok(Passed::Refused(Return::Ask { text, origin: Some(origin) }))
+            let how = Return::Ask { text, origin: Some(origin) };
+            Ok(Passed::Back(how, "its answer cannot be used".to_owned()))
         }
         Err(trouble @ (Trouble::Silent { .. } | Trouble::Denied(_))) => Err(trouble),
     }

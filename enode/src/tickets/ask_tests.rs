@@ -139,8 +139,8 @@ fn of_two_workers_that_pass_on_one_answer_at_once_neither_asks_a_person_again() 
     let ticket = queue.find(&Stem::new("a").unwrap()).unwrap();
     let run = RunId::new("r1").unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let (one, other) = runtime
-        .block_on(async { tokio::join!(pass_on(&runs, &queue, ticket, &run), pass_on(&runs, &queue, ticket, &run)) });
+    let pass = || pass_on(&fake.folder, &runs, &queue, ticket, &run, Timestamp::default());
+    let (one, other) = runtime.block_on(async { tokio::join!(pass(), pass()) });
     for passed in [one, other] {
         assert!(matches!(passed, Ok(Passed::On)));
     }

@@ -11,10 +11,11 @@ use shared::{
 };
 
 use super::{
-    Folder, fail,
+    Folder, begun, fail,
+    folder::Read,
     gate::Gate,
     moves::{self, Lost},
-    repair::repair,
+    repair::{has_come_back, repair},
     write,
 };
 
@@ -51,7 +52,7 @@ pub enum Returned {
     Lost,
 }
 
-/// Gives back the ticket in progress. With `session`, only if it still says so.
+/// Gives back the ticket in progress, if it says this session, or none where there is none.
 ///
 /// # Errors
 /// The operating system's, and [`io::ErrorKind::InvalidData`] for a file that is no ticket any more.
@@ -70,10 +71,10 @@ pub fn give_back(
     }
 }
 
-/// The ticket, if it is in progress and in these hands.
+/// The ticket, if it is in progress and in these hands: who has no session has a ticket that says none.
 pub(super) fn held(queue: &Queue, stem: &Stem, session: Option<&str>) -> Option<std::sync::Arc<Ticket>> {
     let ticket = queue.find(stem).filter(|it| it.stem == *stem && it.lane == Lane::InProgress)?;
-    (session.is_none() || ticket.session_id.as_deref() == session).then(|| ticket.clone())
+    (ticket.session_id.as_deref() == session).then(|| ticket.clone())
 }
 
 fn change(folder: &Folder, queue: &Queue, ticket: &Ticket, how: &Return, now: Timestamp) -> io::Result<Returned> {
@@ -83,30 +84,56 @@ fn change(folder: &Folder, queue: &Queue, ticket: &Ticket, how: &Return, now: Ti
         Err(error) => return Err(error),
     };
     let bad = |why: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", ticket.file));
-    let mut text = Document::parse(read.bytes.clone()).map_err(|why| bad(why.to_string()))?;
+    let text = Document::parse(read.bytes.clone()).map_err(|why| bad(why.to_string()))?;
     if text.said(key::SESSION_ID) != ticket.session_id.as_deref() {
         return Ok(Returned::Lost);
     }
-    let returned = rewrite(&mut text, queue, ticket, how, now).map_err(|why| bad(why.to_string()))?;
-    let draft = write::draft(folder, &text.to_bytes(), Some(&read))?;
+    let rewritten = |mut text: Document| {
+        let returned = rewrite(&mut text, queue, ticket, how, now).map_err(|why| bad(why.to_string()))?;
+        Ok::<_, io::Error>((returned, text.to_bytes()))
+    };
+    let (returned, bytes) = rewritten(text)?;
+    let draft = write::draft(folder, &bytes, Some(&read))?;
     fail::at("back", "drafted");
     let is_same = || folder.stamp(&ticket.file).is_ok_and(|stamp| stamp.same_text(&read.stamp));
     if !is_same() {
         return Ok(Returned::Lost);
     }
     let open = folder.name(&ticket.stem, Lane::Waiting);
-    match moves::publish(folder, draft, &open, "back")? {
-        Ok(()) => {}
-        Err(Lost::Taken | Lost::Gone) => return Ok(Returned::Lost),
-    }
-    if !is_same() {
+    begun::note(folder, &ticket.file)?;
+    fail::at("back", "noted");
+    let published = moves::publish(folder, draft, &open, "back")?;
+    let mut is_back = published.is_ok();
+    if is_back && !is_same() {
         // Saved or moved by a person in this very moment: theirs stays, our copy goes.
         moves::remove(folder, &open)?;
-        return Ok(Returned::Lost);
+        is_back = false;
     }
-    moves::remove(folder, &ticket.file)?;
-    fail::at("back", "unlinked");
-    Ok(returned)
+    if published == Err(Lost::Taken)
+        && let Some((late, text)) = saved_late(folder, &open, &read)?
+    {
+        is_back = match write::replace(folder, &open, &late, &rewritten(text)?.1, "back") {
+            Ok(()) => true,
+            Err(write::WriteError::Moved) => false,
+            Err(write::WriteError::Io(error)) => return Err(error),
+        };
+    }
+    if is_back {
+        moves::remove(folder, &ticket.file)?;
+        fail::at("back", "unlinked");
+    }
+    begun::over(folder)?;
+    Ok(if is_back { returned } else { Returned::Lost })
+}
+
+/// The open file, if it is the ticket in progress as somebody has saved it late, under its old name. That goes back in line
+/// then: it is what a person has written last, and beside it nothing could ever go back.
+fn saved_late(folder: &Folder, open: &str, wip: &Read) -> io::Result<Option<(Read, Document)>> {
+    match folder.read_file(open) {
+        Ok(late) if has_come_back(&late, wip) => Ok(Document::parse(late.bytes.clone()).ok().map(|text| (late, text))),
+        Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => Err(error),
+        _ => Ok(None),
+    }
 }
 
 /// The text as it is in line again.

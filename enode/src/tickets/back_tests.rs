@@ -41,7 +41,7 @@ fn a_ticket_with_the_longest_name_can_ask() {
     let fake = Fake::new(&[(&format!("{stem}.wip.md"), HELD)]);
     let how = Return::Ask { text: "which?".to_owned(), origin: None };
     let now = Timestamp::from_millis(1_700_000_000_000);
-    let asked = give_back(&fake.folder, &Stem::new(&stem).unwrap(), None, &how, now).unwrap();
+    let asked = give_back(&fake.folder, &Stem::new(&stem).unwrap(), Some("r1"), &how, now).unwrap();
     let Returned::Asked { awaiting } = asked else { panic!("{asked:?}") };
     assert!(awaiting.as_str().starts_with('가') && awaiting.as_str().ends_with("-answer-1"), "{awaiting}");
 }
@@ -49,8 +49,8 @@ fn a_ticket_with_the_longest_name_can_ask() {
 #[test]
 fn r26_the_third_attempt_is_a_question_that_keeps_the_old_deps() {
     let fake = Fake::new(&[("a.wip.md", HELD)]);
-    for attempts in [1, 2] {
-        assert_eq!(give(&fake, None, &attempt()), Returned::Open { attempts });
+    for (session, attempts) in [(Some("r1"), 1), (None, 2)] {
+        assert_eq!(give(&fake, session, &attempt()), Returned::Open { attempts });
         assert!(fake.text("a.md").contains(&format!("\nattempts: {attempts}\n")));
         std::fs::rename(fake.folder.at("a.md"), fake.folder.at("a.wip.md")).unwrap();
     }
@@ -72,9 +72,9 @@ fn r26_the_third_attempt_is_a_question_that_keeps_the_old_deps() {
 fn r27_a_fresh_block_asks_at_once_and_an_old_one_does_not() {
     let fresh = format!("{HELD}\n## 블록\nno key\n");
     let fake = Fake::new(&[("a.wip.md", &fresh)]);
-    assert!(matches!(give(&fake, None, &attempt()), Returned::Asked { .. }));
+    assert!(matches!(give(&fake, Some("r1"), &attempt()), Returned::Asked { .. }));
     let fake = Fake::new(&[("a.wip.md", &format!("{fresh}\n## 질문 1\nwhat key?\n"))]);
-    assert_eq!(give(&fake, None, &attempt()), Returned::Open { attempts: 1 });
+    assert_eq!(give(&fake, Some("r1"), &attempt()), Returned::Open { attempts: 1 });
 }
 
 #[test]
@@ -95,11 +95,34 @@ fn r22_where_the_open_name_is_taken_nothing_is_changed() {
     }
 }
 
+/// A person has saved it late, under its open name: what was saved goes back in line, and no attempt is lost.
+#[test]
+fn what_was_saved_late_goes_back_in_line() {
+    for links in [Links::Kernel, Links::Refused] {
+        let late = "---\ntitle: t\ndeps: [old]\n---\nbody\nA late thought.\n";
+        let fake = Fake::with(&[("a.wip.md", HELD), ("a.md", late)], links);
+        assert_eq!(give(&fake, Some("r1"), &attempt()), Returned::Open { attempts: 1 });
+        assert_eq!(fake.names(), ["a.md"]);
+        let text = fake.text("a.md");
+        assert!(text.contains("\nattempts: 1\n") && text.ends_with("A late thought.\n"), "{text}");
+        assert!(!text.contains("session_id"), "{text}");
+    }
+}
+
+/// What was claimed and not assigned yet, moved away by a person, and taken by another one.
+#[test]
+fn r30_whoever_has_no_run_yet_gives_back_and_ends_nothing_that_has_one() {
+    let fake = Fake::new(&[("a.wip.md", HELD)]);
+    assert_eq!(give(&fake, None, &Return::Plain), Returned::Lost);
+    assert!(!super::super::finish::finish(&fake.folder, &stem(), None).unwrap());
+    assert_eq!(fake.text("a.wip.md"), HELD);
+}
+
 #[test]
 fn an_answer_gets_a_name_that_no_file_has() {
     let fake = Fake::new(&[("a.wip.md", HELD), ("a-answer-1.md", "# a draft"), ("a-answer-2.done.md", "")]);
     let how = Return::Ask { text: "?".to_owned(), origin: None };
-    assert_eq!(give(&fake, None, &how), Returned::Asked { awaiting: Stem::new("a-answer-3").unwrap() });
+    assert_eq!(give(&fake, Some("r1"), &how), Returned::Asked { awaiting: Stem::new("a-answer-3").unwrap() });
 }
 
 #[test]

@@ -3,14 +3,14 @@
 use std::io;
 
 use serde::Serialize;
-use shared::ticket::{Lane, Queue, order};
+use shared::ticket::{Lane, Queue, Ticket, order};
 
-use super::{Folder, back, gate::Gate, repair::repair};
+use super::{Folder, back, gate::Gate, repair::repair, template::Templates};
 
 /// One fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fault {
-    /// `broken`, `twin`, `accident`, `warning` or `cycle`.
+    /// `broken`, `twin`, `accident`, `warning`, `cycle` or `template`.
     pub kind: &'static str,
     /// The file, or the first of them.
     pub file: String,
@@ -60,6 +60,18 @@ pub fn check(queue: &Queue) -> Vec<Fault> {
         note("cycle", file, message);
     }
     faults
+}
+
+/// Open tickets that no worker with these templates takes.
+#[must_use]
+pub fn without_template(queue: &Queue, templates: &Templates) -> Vec<Fault> {
+    let open = order::line(queue).into_iter().map(|entry| entry.ticket).filter(|it| !templates.knows(it));
+    let fault = |it: std::sync::Arc<Ticket>| Fault {
+        kind: "template",
+        file: it.file.clone(),
+        message: templates.missing(&it).to_string(),
+    };
+    open.map(fault).collect()
 }
 
 /// Mends what has one answer only: what a killed worker had begun is ended, and accidents lose their `session_id`. Gives
@@ -122,6 +134,18 @@ mod tests {
         expected.insert("accident.md".to_owned(), accident);
         assert_eq!(fake.files(), expected, "and nothing else");
         assert_eq!(fix(&fake.folder).unwrap(), [], "once is enough");
+    }
+
+    #[test]
+    fn tickets_that_no_template_is_for_are_named_with_what_is_missing() {
+        let fake = Fake::new(&[("a.md", "---\nkind: odd\n---\n"), ("b.done.md", "---\nkind: odd\n---\n")]);
+        let templates = tempfile::tempdir().unwrap();
+        let with = Templates { folder: Some(templates.path().to_owned()), ..Templates::default() };
+        let faults = || without_template(&fake.folder.read().unwrap(), &with);
+        assert_eq!(of(&faults()), [("template", "a.md")]);
+        assert!(faults()[0].message.contains("odd.yaml or default.yaml"), "{:?}", faults());
+        std::fs::write(templates.path().join("odd.yaml"), "").unwrap();
+        assert_eq!(faults(), []);
     }
 
     /// Also where there is no accident whose mending would do it on the way.

@@ -4,16 +4,17 @@ use std::{io, sync::Arc};
 
 use shared::{
     RunId, Timestamp,
-    ticket::{Document, Lane, Stem, Ticket, edit, order},
+    ticket::{Document, Lane, Stem, Ticket, edit, key, order},
 };
 
 use super::{
-    Folder,
+    Folder, ask,
     gate::Gate,
     moves::{self, Lost},
     repair::repair,
     write::{self, WriteError},
 };
+use crate::clock;
 
 /// A ticket in our hands.
 #[derive(Debug, Clone)]
@@ -73,11 +74,16 @@ impl From<(&Stem, WriteError)> for ClaimError {
 ///
 /// # Errors
 /// The operating system's.
-pub fn next(folder: &Folder, takes: impl Fn(&Ticket) -> bool) -> io::Result<Option<Claimed>> {
+pub fn next(folder: &Folder, takes: impl Fn(&Arc<Ticket>) -> bool) -> io::Result<Option<Claimed>> {
     let mut gate = Gate::enter(folder)?;
     let tag = gate.tag()?;
     let queue = repair(folder)?;
+    let now = clock::now();
     for entry in order::candidates(&queue).filter(|entry| takes(&entry.ticket)) {
+        // A Run that is made now would not know the answer.
+        if ask::mute(folder, &queue, &entry.ticket, now).is_some_and(|(_, is_being_written)| is_being_written) {
+            continue;
+        }
         match take(folder, &entry.ticket)? {
             Ok(()) => return Ok(Some(Claimed { ticket: entry.ticket, tag })),
             Err(Lost::Taken | Lost::Gone) => {}
@@ -128,10 +134,15 @@ fn take(folder: &Folder, ticket: &Ticket) -> io::Result<Result<(), Lost>> {
 /// Writes into a claimed ticket which Run works on it. From then on a reaper asks after that Run.
 ///
 /// # Errors
-/// [`ClaimError::Moved`] where somebody has taken the ticket away.
+/// [`ClaimError::Moved`] where somebody has taken the ticket away, for another Run perhaps.
 pub fn assign(folder: &Folder, ticket: &Ticket, run: &RunId, owner: &str, now: Timestamp) -> Result<(), ClaimError> {
     // Where two names cannot be exchanged, replacing a text is a look and a rename: nobody may move it in between.
     let _gate = Gate::enter(folder)?;
+    let file = folder.name(&ticket.stem, Lane::InProgress);
+    let said = |bytes: Vec<u8>| Document::parse(bytes).ok()?.said(key::SESSION_ID).map(str::to_owned);
+    if folder.read_file(&file).ok().and_then(|read| said(read.bytes)).is_some_and(|other| other != run.as_str()) {
+        return Err(ClaimError::Moved(ticket.stem.clone()));
+    }
     write_keys(folder, ticket, |text| edit::assign(text, run, owner, now, ticket.created_ns))
 }
 

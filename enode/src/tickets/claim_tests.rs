@@ -71,6 +71,19 @@ fn a_ticket_that_was_taken_away_is_not_written_to() {
     assert_eq!(fake.names(), ["a.done.md"]);
 }
 
+/// Moved away by a person between its claim and its first word, and claimed again by another worker.
+#[test]
+fn r30_a_ticket_that_another_run_has_by_now_is_not_written_to() {
+    let held = "---\nsession_id: r2\n---\n";
+    let fake = Fake::new(&[("a.md", "---\n---\n")]);
+    let claimed = next(&fake.folder, |_| true).unwrap().unwrap();
+    std::fs::write(fake.folder.at("a.wip.md"), held).unwrap();
+    let run = RunId::new("r1").unwrap();
+    let error = assign(&fake.folder, &claimed.ticket, &run, "me", Timestamp::default()).unwrap_err();
+    assert!(matches!(error, ClaimError::Moved(_)));
+    assert_eq!(fake.text("a.wip.md"), held);
+}
+
 /// The count and the claim are one critical section: of many who count none in progress at once, one claims.
 #[test]
 fn r19_of_many_who_count_at_once_one_takes_a_ticket_of_priority_one() {

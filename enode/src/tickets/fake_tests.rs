@@ -53,23 +53,38 @@ impl Fake {
     }
 }
 
+/// What somebody else does at a certain moment.
+pub(super) type Happens = Box<dyn Fn() + Send + Sync>;
+
 /// A mediator that knows what it is told.
 #[derive(Default)]
 pub(super) struct Table {
     pub(super) runs: BTreeMap<String, RunNow>,
     pub(super) silent: bool,
     pub(super) form: Option<String>,
+    /// Nothing ever changes.
+    pub(super) is_quiet: bool,
+    /// What happens while a question is asked that begins with this word.
+    pub(super) meanwhile: Option<(&'static str, Happens)>,
     /// What was asked of it, in order.
     pub(super) heard: Mutex<Vec<String>>,
 }
 
 impl Table {
+    /// How often it was asked what begins so.
+    pub(super) fn count(&self, word: &str) -> usize {
+        self.heard.lock().unwrap().iter().filter(|it| it.starts_with(word)).count()
+    }
+
     pub(super) fn of(runs: &[(&str, RunNow)]) -> Self {
         let runs = runs.iter().map(|(id, now)| ((*id).to_owned(), now.clone())).collect();
         Self { runs, ..Self::default() }
     }
 
     fn hear(&self, text: String) -> Result<(), Trouble> {
+        if let Some((_, happens)) = self.meanwhile.as_ref().filter(|(word, _)| text.starts_with(word)) {
+            happens();
+        }
         self.heard.lock().unwrap().push(text);
         if self.silent { Err(Trouble::Silent { why: "nobody is there".to_owned(), unsent: true }) } else { Ok(()) }
     }
@@ -84,6 +99,10 @@ impl Runs for Table {
         Ok(self.runs.get(run.as_str()).cloned().unwrap_or(RunNow::Unknown))
     }
     async fn changed(&self, run: &RunId, _: &RunNow) -> Result<RunNow, Trouble> {
+        if self.is_quiet {
+            self.hear(format!("changed {run}"))?;
+            std::future::pending::<()>().await;
+        }
         self.get(run).await
     }
     async fn open_of(&self, work: &str) -> Result<Vec<RunId>, Trouble> {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::clock;
 
-/// Moves the ticket in progress to done. With `session`, only if it still says so. `false`: it was no longer ours, or
+/// Moves the ticket in progress to done, if it says this session, or none where there is none. `false`: it was no longer ours, or
 /// another file is done under its name; nothing was changed then.
 ///
 /// Who has worked on it stays in it: what is done is history.

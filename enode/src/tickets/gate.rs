@@ -7,6 +7,8 @@ use std::{
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
 };
 
+use shared::Duration;
+
 use super::Folder;
 use crate::clock;
 
@@ -56,6 +58,24 @@ impl Gate {
         self.file.sync_all()?;
         Ok(tag)
     }
+}
+
+/// Notes that somebody has looked after the tickets in progress: the time of the file that everybody has anyway.
+/// Where that cannot be written, everybody looks.
+pub(super) fn note_look(folder: &Folder) {
+    use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
+    let Ok(file) = OpenOptions::new().write(true).open(folder.at(FILE)) else { return };
+    // Both times: only so it is allowed to whoever may write the file, and not to its owner alone.
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let _unwritten = futimens(&file, &Timestamps { last_access: now, last_modification: now });
+}
+
+/// Whether somebody has looked so short a time ago. By a clock that goes otherwise nobody has: that costs a few
+/// questions, and no ticket its look.
+pub(super) fn is_looked_after(folder: &Folder, within: Duration) -> bool {
+    let Ok(stamp) = folder.stamp(FILE) else { return false };
+    let age = i128::from(clock::now_ns()) - i128::from(stamp.modified_ns);
+    u128::try_from(age).is_ok_and(|age| age < within.std().as_nanos())
 }
 
 #[cfg(test)]

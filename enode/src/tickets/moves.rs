@@ -9,7 +9,7 @@ use std::{
 
 use tempfile::TempPath;
 
-use super::{Folder, fail};
+use super::{Folder, begun, fail, folder::Read};
 
 /// Why a name was not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,10 +37,7 @@ pub(super) fn take(folder: &Folder, from: &str, to: &str, word: &str) -> io::Res
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Err(Lost::Taken)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err(Lost::Gone)),
-        Err(_) => match copy(folder, from, to, word)? {
-            Ok(()) => remove(folder, from)?,
-            Err(lost) => return Ok(Err(lost)),
-        },
+        Err(_) => return copy(folder, from, to, word),
     }
     fail::at(word, "unlinked");
     Ok(Ok(()))
@@ -62,6 +59,17 @@ fn copy(folder: &Folder, from: &str, to: &str, word: &str) -> io::Result<Result<
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err(Lost::Gone)),
         Err(error) => return Err(error),
     };
+    begun::note(folder, to)?;
+    let copied = copy_to(folder, from, &source, to, word)?;
+    if copied.is_ok() {
+        remove(folder, from)?;
+        fail::at(word, "unlinked");
+    }
+    begun::over(folder)?;
+    Ok(copied)
+}
+
+fn copy_to(folder: &Folder, from: &str, source: &Read, to: &str, word: &str) -> io::Result<Result<(), Lost>> {
     let mut target = match exclusive(&folder.at(to), source.mode) {
         Ok(target) => target,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Err(Lost::Taken)),

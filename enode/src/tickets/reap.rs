@@ -94,7 +94,7 @@ async fn one(
     now: Timestamp,
     grace: Duration,
 ) -> Result<Option<Deed>, Trouble> {
-    let Some(session) = ticket.session_id.clone() else {
+    let Some(session) = &ticket.session_id else {
         // A hand claim says something and is left alone.
         if ticket.is_owned {
             return Ok(None);
@@ -105,12 +105,28 @@ async fn one(
             return Ok(None);
         }
         let why = format!("nobody has said for {grace} who works on it");
-        return back(folder, ticket, None, Return::Attempt(why.clone()), why, now).await.map(Some);
+        // No attempt: `session_id` is in the file before a Run can exist.
+        return back(folder, ticket, None, Return::Plain, why, now).await.map(Some);
     };
-    let state = match RunId::new(&session) {
+    let state = match RunId::new(session) {
         Ok(run) => runs.get(&run).await?,
         Err(_) => RunNow::Unknown,
     };
+    judge(folder, runs, queue, ticket, state, now, grace).await
+}
+
+/// What the state of its Run means for a ticket in progress, for whoever follows the Run and for whoever comes by.
+/// `None`: it stays as it is.
+pub(super) async fn judge(
+    folder: &Arc<Folder>,
+    runs: &impl Runs,
+    queue: &Queue,
+    ticket: &Ticket,
+    state: RunNow,
+    now: Timestamp,
+    grace: Duration,
+) -> Result<Option<Deed>, Trouble> {
+    let Some(session) = ticket.session_id.clone() else { return Ok(None) };
     match state {
         RunNow::Succeeded => finish(folder, ticket, session).await.map(Some),
         RunNow::Failed(why) => {
@@ -121,6 +137,7 @@ async fn one(
             if ticket.assigned_at.is_some_and(|at| now.since(at) < grace) {
                 return Ok(None);
             }
+            // It may have been there, and lost: an attempt, so that what nobody remembers does not go on for ever.
             let why = format!("the mediator knows no Run {session}");
             back(folder, ticket, Some(session), Return::Attempt(why.clone()), why, now).await.map(Some)
         }
@@ -128,11 +145,10 @@ async fn one(
             let Some(question) = asking.into_iter().next() else { return Ok(None) };
             // Whoever took it up again may have been killed before it passed the answer on.
             if let Ok(run) = RunId::new(&session) {
-                match ask::pass_on(runs, queue, ticket, &run).await? {
+                match ask::pass_on(folder, runs, queue, ticket, &run, now).await? {
                     Passed::Nothing => {}
                     Passed::On => return Ok(None),
-                    Passed::Refused(how) => {
-                        let why = "its answer cannot be used".to_owned();
+                    Passed::Back(how, why) => {
                         return back(folder, ticket, Some(session), how, why, now).await.map(Some);
                     }
                 }

@@ -65,6 +65,14 @@ fn r24_r25_what_says_no_owner_has_three_minutes_and_a_hand_claim_for_ever() {
     check("claimed_at: 2020-01-01T00:00:00Z\n", &table, 1_000_000, "a.wip.md");
 }
 
+/// `session_id` is in the file before a Run can exist: without it there was none.
+#[test]
+fn what_was_killed_before_it_said_which_run_has_cost_no_attempt() {
+    let fake = Fake::new(&[("a.wip.md", &held("attempts: 2\n"))]);
+    reap_now(&fake, &Table::default(), crate::clock::now() + Duration::from_secs(190)).unwrap();
+    assert!(fake.text("a.md").contains("\nattempts: 2\n"));
+}
+
 #[test]
 fn a_claim_counts_from_the_claim_and_not_from_the_text() {
     let fake = Fake::new(&[("a.md", &held(""))]);
@@ -123,6 +131,33 @@ fn r22_of_two_reapers_the_second_changes_nothing() {
     let reclaimed = reapers.iter().filter(|it| matches!(it.deed, Deed::Reclaimed { .. })).count();
     assert_eq!((reclaimed, fake.names()), (1, vec!["a.md".to_owned()]));
     assert!(fake.text("a.md").contains("attempts: 1\n"));
+}
+
+/// An editor writes an answer in several steps: what cannot be read yet is no reason to ask again.
+#[test]
+fn a_ticket_whose_answer_cannot_be_read_yet_goes_back_and_waits_for_it() {
+    for half in ["", "---\nkind: ans", "---\nkind: answer\n---\n", "---\nkind: answer\n---\n\n## 답변 1\n"] {
+        let origin = Origin { run: "r1".to_owned(), step: "ok".to_owned(), attempt: 1 };
+        let table = Table::of(&[("r1", RunNow::Open { asking: vec![Question { origin, text: "?".to_owned() }] })]);
+        let asked = format!(
+            "{}\n## 질문 1\n\n<!-- asked by run r1 step ok attempt 1 -->\n\n?\n",
+            held("deps: [q]\nawaiting: q\nsession_id: r1\nassigned_at: 2020-01-01T00:00:00Z\n")
+        );
+        let fake = Fake::new(&[("a.wip.md", &asked), ("q.done.md", half)]);
+        reap_now(&fake, &table, crate::clock::now()).unwrap();
+        let text = fake.text("a.md");
+        assert!(text.contains("awaiting: q\n") && text.matches("## 질문").count() == 1, "{half:?}: {text}");
+        assert_eq!(table.count("answer"), 0);
+        // After a while it is none that is being written, and a person hears so.
+        let fake_too = Fake::new(&[("a.wip.md", &asked), ("q.done.md", half)]);
+        reap_now(&fake_too, &table, crate::clock::now() + Duration::from_secs(11)).unwrap();
+        let text = fake_too.text("a.md");
+        assert!(text.contains("awaiting: a-answer-2\n") && text.contains("q.done.md cannot be read"), "{text}");
+        let next = || super::super::claim::next(&fake.folder, |_| true).unwrap();
+        assert!(next().is_none(), "{half:?}: nobody takes it");
+        std::fs::write(fake.folder.at("q.done.md"), "---\nkind: answer\n---\nyes\n").unwrap();
+        assert!(next().is_some());
+    }
 }
 
 /// Killed between taking a ticket up again and passing its answer on: the person has answered, and is not asked twice.

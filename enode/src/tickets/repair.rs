@@ -3,11 +3,14 @@
 //! | names of one stem | what it was | what is done |
 //! |---|---|---|
 //! | open and in progress, one inode | a claim after its link | the claim stands: the open name goes |
-//! | in progress holds only the beginning of open, or nothing | a claim by copy before its end | it never happened |
-//! | open is empty, in progress is not | a return without links before its end | it never happened |
-//! | open has no owner, and begins with the body of in progress | a return after its link | it stands |
+//! | * in progress has no owner and holds the beginning of open, or all | a claim by copy before its end | it never happened |
+//! | * open is empty | a return without links before its end | it never happened |
+//! | * open has no owner, and begins with the body of in progress | a return after its link | it stands |
 //! | in progress and done, one inode or the same text | the end of a ticket after its link | it stands |
 //! | done holds only the beginning of in progress, or nothing | an end by copy before its end | it is ended |
+//!
+//! What has a star only where `begun` names the stem: an editor that saves a claimed ticket late, under the name that it
+//! had when it was opened, leaves the same texts behind, and ends no claim.
 //!
 //! Whatever else has two names is a person's doing and is left alone; `enode tickets check` reports it.
 
@@ -15,7 +18,7 @@ use std::{collections::BTreeMap, fs, io, time::Duration};
 
 use shared::ticket::{Document, Lane, Queue, Stem, key};
 
-use super::{Folder, folder::Read, moves::remove, write::DRAFT};
+use super::{Folder, begun, folder::Read, moves::remove, write::DRAFT};
 use crate::clock;
 
 /// Drafts are used within moments.
@@ -26,12 +29,13 @@ pub(super) fn repair(folder: &Folder) -> io::Result<Queue> {
     let queue = folder.read()?;
     let doubled = doubled(&queue);
     sweep_drafts(folder)?;
-    if doubled.is_empty() {
-        return Ok(queue);
-    }
+    let begun = begun::left(folder)?;
     let mut changed = false;
     for files in doubled.values() {
-        changed |= repair_stem(folder, files)?;
+        changed |= repair_stem(folder, files, begun.as_deref())?;
+    }
+    if begun.is_some() {
+        begun::over(folder)?;
     }
     if changed { folder.read() } else { Ok(queue) }
 }
@@ -48,7 +52,7 @@ fn doubled(queue: &Queue) -> BTreeMap<Stem, BTreeMap<Lane, String>> {
     names
 }
 
-fn repair_stem(folder: &Folder, files: &BTreeMap<Lane, String>) -> io::Result<bool> {
+fn repair_stem(folder: &Folder, files: &BTreeMap<Lane, String>, begun: Option<&str>) -> io::Result<bool> {
     let read = |lane: Lane| match files.get(&lane).map(|name| (name, folder.read_file(name))) {
         Some((name, Ok(read))) => Ok(Some((name.as_str(), read))),
         Some((_, Err(error))) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -71,7 +75,9 @@ fn repair_stem(folder: &Folder, files: &BTreeMap<Lane, String>) -> io::Result<bo
     let Some((open_name, open)) = read(Lane::Waiting)? else { return Ok(false) };
     let gone = if open.stamp.inode == wip.stamp.inode {
         open_name
-    } else if is_beginning(&wip, &open) && !is_owned(&wip) {
+    } else if begun != Some(wip_name) {
+        return Ok(false);
+    } else if open.bytes.starts_with(&wip.bytes) && !is_owned(&wip) {
         wip_name
     } else if open.bytes.is_empty() {
         open_name
@@ -93,7 +99,7 @@ fn is_owned(read: &Read) -> bool {
 }
 
 /// The open file is what was made of the one in progress: nobody owns it, and its body goes on where that one ended.
-fn has_come_back(open: &Read, wip: &Read) -> bool {
+pub(super) fn has_come_back(open: &Read, wip: &Read) -> bool {
     let parse = |read: &Read| Document::parse(read.bytes.clone());
     match (parse(open), parse(wip)) {
         (Ok(_), Ok(_)) if is_owned(open) => false,

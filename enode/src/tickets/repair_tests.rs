@@ -7,6 +7,11 @@ const HELD: &str = "---\ntitle: t\nsession_id: r1\nowner: me\n---\nbody\n";
 
 /// Files before and after; `=NAME` is another name of that file.
 fn check(before: &[(&str, &str)], after: &[(&str, &str)]) {
+    check_begun(None, before, after);
+}
+
+/// With what a killed process had noted.
+fn check_begun(begun: Option<&str>, before: &[(&str, &str)], after: &[(&str, &str)]) {
     let dir = tempfile::tempdir().unwrap();
     let folder = Folder::with(dir.path(), Suffixes::default(), Links::Kernel).unwrap();
     for (name, text) in before {
@@ -14,6 +19,9 @@ fn check(before: &[(&str, &str)], after: &[(&str, &str)]) {
             Some(other) => fs::hard_link(folder.at(other), folder.at(name)).unwrap(),
             None => fs::write(folder.at(name), text).unwrap(),
         }
+    }
+    if let Some(name) = begun {
+        begun::note(&folder, name).unwrap();
     }
     repair(&folder).unwrap();
     let mut found: Vec<(String, String)> = fs::read_dir(dir.path())
@@ -32,17 +40,33 @@ fn check(before: &[(&str, &str)], after: &[(&str, &str)]) {
 #[test]
 fn a_claim_stands_once_it_is_linked_and_never_happened_before_it_was_copied() {
     check(&[("a.md", OPEN), ("a.wip.md", "=a.md")], &[("a.wip.md", OPEN)]);
-    check(&[("a.md", OPEN), ("a.wip.md", "")], &[("a.md", OPEN)]);
-    check(&[("a.md", OPEN), ("a.wip.md", "---\ntit")], &[("a.md", OPEN)]);
-    check(&[("a.md", OPEN), ("a.wip.md", OPEN)], &[("a.md", OPEN)]);
+    for copied in ["", "---\ntit", OPEN] {
+        check_begun(Some("a.wip.md"), &[("a.md", OPEN), ("a.wip.md", copied)], &[("a.md", OPEN)]);
+    }
 }
 
 #[test]
 fn a_return_stands_once_the_open_name_is_there() {
+    let check = |before: &[_], after: &[_]| check_begun(Some("a.wip.md"), before, after);
     check(&[("a.md", OPEN), ("a.wip.md", HELD)], &[("a.md", OPEN)]);
+    check(&[("a.wip.md", HELD)], &[("a.wip.md", HELD)]);
     let asked = "---\ntitle: t\ndeps: [q]\nawaiting: q\n---\nbody\n\n## 질문 1\n\n?\n";
     check(&[("a.md", asked), ("a.wip.md", HELD)], &[("a.md", asked)]);
     check(&[("a.md", ""), ("a.wip.md", HELD)], &[("a.wip.md", HELD)]);
+}
+
+/// What nobody of ours had begun is an editor that saves late, under the name that the ticket had when it was opened.
+#[test]
+fn a_late_save_under_the_open_name_ends_no_claim() {
+    let unowned = OPEN;
+    for late in [OPEN.to_owned(), format!("{OPEN}more\n"), String::new(), "---\ntitle: t\n".to_owned()] {
+        for wip in [HELD, unowned] {
+            let pair = [("a.md", late.as_str()), ("a.wip.md", wip)];
+            check(&pair, &pair);
+            // Nor by what was begun with another one.
+            check_begun(Some("b.wip.md"), &pair, &pair);
+        }
+    }
 }
 
 #[test]

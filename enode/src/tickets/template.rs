@@ -47,6 +47,12 @@ impl Templates {
         self.command.is_some() || self.file(ticket).is_some()
     }
 
+    /// What is to be done about a ticket that none is for.
+    #[must_use]
+    pub fn missing(&self, ticket: &Ticket) -> TemplateError {
+        TemplateError::Missing(ticket.kind.clone(), Self::names(ticket).into_iter().next().unwrap_or_default())
+    }
+
     fn names(ticket: &Ticket) -> Vec<String> {
         // A kind is the text of a file: it must not lead out of the folder.
         let word = Some(ticket.kind.as_str()).filter(|kind| key::is_key(kind));
@@ -95,10 +101,7 @@ impl Templates {
 
     fn read(&self, ticket: &Ticket) -> Result<(Contract, String), TemplateError> {
         let Some(path) = self.file(ticket) else {
-            let command = self.command.as_ref().ok_or_else(|| {
-                let first = Self::names(ticket).into_iter().next().unwrap_or_default();
-                TemplateError::Missing(ticket.kind.clone(), first)
-            })?;
+            let command = self.command.as_ref().ok_or_else(|| self.missing(ticket))?;
             return self.of_command(command);
         };
         let from = path.display().to_string();

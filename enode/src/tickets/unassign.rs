@@ -26,7 +26,7 @@ pub enum Unassigned {
     Returned,
     /// Its Run had succeeded, so that it is done.
     Finished,
-    /// It waits for a person, and its Run is cancelled.
+    /// It waits for a person, and its Run was asked to end.
     Locked {
         /// The stem of the answer.
         awaiting: Stem,
@@ -105,7 +105,7 @@ pub async fn unassign(
         (RunNow::Open { .. }, Some(run)) if force => {
             ends = Some(run);
             let text =
-                format!("It was taken away from Run {run}, which was alive and is cancelled. How should it go on?");
+                format!("It was taken away from Run {run}, which was alive and was asked to end. How should it go on?");
             Return::Ask { text, origin: None }
         }
         (RunNow::Open { .. }, Some(run)) => return Err(UnassignError::Alive { stem, run: run.to_string() }),
@@ -120,5 +120,27 @@ pub async fn unassign(
         Deed::Asked { awaiting, .. } => Ok(Unassigned::Locked { awaiting }),
         Deed::Reclaimed { .. } => Ok(Unassigned::Returned),
         Deed::Finished | Deed::Lost => Err(UnassignError::Moved(stem)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::fake_tests::{Fake, Table},
+        *,
+    };
+
+    /// The mediator may have to wait for a node: nothing says that the Run has ended before it has.
+    #[test]
+    fn a_run_that_is_taken_away_by_force_is_said_to_be_asked_to_end() {
+        let table = Table::of(&[("r1", RunNow::Open { asking: Vec::new() })]);
+        let fake = Fake::new(&[("a.wip.md", "---\ntitle: t\nsession_id: r1\n---\n")]);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let stem = Stem::new("a").unwrap();
+        let done = runtime.block_on(unassign(&fake.folder, &table, &stem, true, Timestamp::default()));
+        assert!(matches!(done, Ok(Unassigned::Locked { .. })), "{done:?}");
+        let text = fake.text("a.md");
+        assert!(text.contains("was asked to end") && !text.contains("cancelled"), "{text}");
+        assert_eq!(table.heard.lock().unwrap().last().unwrap(), "cancel r1");
     }
 }

@@ -5,7 +5,10 @@
 //! id is sent again for as long as the mediator may have it, and whoever claims a ticket looks for a Run that is
 //! still open before it draws a new id.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use shared::{
     Duration, RunId,
@@ -17,10 +20,11 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Folder,
     ask::{self, Passed},
-    back::Return,
+    back::{Return, held},
     claim::{self, ClaimError, Claimed},
     fail,
     file_work::off,
+    gate,
     reap::{self, Deed},
     runs::{self, RunNow, Runs, Trouble},
     template::Templates,
@@ -31,9 +35,15 @@ use crate::{
 };
 
 /// How often a worker that follows a Run looks after the queue.
-const ROUND: Duration = Duration::from_secs(5);
+const ROUND: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(5) };
+/// One of all workers of a queue looks after it in this time, so that many cost the mediator no more than one.
+const LOOKED: Duration = if cfg!(test) { Duration::from_millis(40) } else { Duration::from_secs(4) };
 /// After silence, doubled up to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+/// Between two looks at a ticket that is being saved.
+const SAVED_IN: Duration = Duration::from_millis(100);
+/// Why a ticket goes back that has no Run yet.
+const STOPPED: &str = "the worker was told to end";
 /// Changes that come together are one.
 const TOGETHER: Duration = Duration::from_millis(50);
 
@@ -51,6 +61,8 @@ pub struct Worker<R> {
     pub pace: Duration,
     /// When it last looked after the tickets of others.
     pub looked: Mutex<Option<BootTime>>,
+    /// Tickets with their kinds for which it has no template, and has said so.
+    pub told: Mutex<BTreeSet<(Stem, String)>>,
 }
 
 /// What a worker ends with.
@@ -72,12 +84,8 @@ impl<R: Runs> Worker<R> {
         // What changes during a turn is remembered: it is the next one's.
         let bell = Arc::new(Notify::new());
         let _watcher = if once { None } else { self.watch(&bell) };
-        loop {
-            let worked = tokio::select! {
-                biased;
-                () = stop.cancelled() => return Ok(Ended::Stopped),
-                worked = self.turn(is_hint) => worked,
-            };
+        while !stop.is_cancelled() {
+            let worked = self.turn(is_hint, once, stop).await;
             is_hint = false;
             let wait = match worked {
                 Ok(true) => {
@@ -106,6 +114,7 @@ impl<R: Runs> Worker<R> {
                 () = tokio::time::sleep(wait.std()) => {}
             }
         }
+        Ok(Ended::Stopped)
     }
 
     /// Rings for every change of a ticket's file. Without it the pace is all there is.
@@ -124,28 +133,74 @@ impl<R: Runs> Worker<R> {
 
     /// Looks after the queue, then works on one ticket. `false`: there was none. A hint is that a file has changed: by
     /// that alone the tickets of others need no look.
-    async fn turn(&self, is_hint: bool) -> Result<bool, Trouble> {
+    ///
+    /// To stop is not to be dropped anywhere: between a claim and the submission a ticket would be left for dead.
+    async fn turn(&self, is_hint: bool, once: bool, stop: &CancellationToken) -> Result<bool, Trouble> {
         // Between two of many tickets that is not done each time: it costs a question for each one in progress.
         let looked = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = looked.is_none_or(|at| at.until(clock::boot_time()) >= ROUND);
-        if is_due {
-            self.look_after().await?;
+        let prepare = async {
+            // At its beginning it looks in any case.
+            match looked {
+                None => self.look_after().await?,
+                Some(_) if is_due => self.take_turn_in_looking().await?,
+                Some(_) => {}
+            }
+            self.runs.reach().await
+        };
+        let Some(prepared) = stop.run_until_cancelled(prepare).await else { return Ok(true) };
+        prepared?;
+        if stop.is_cancelled() {
+            return Ok(true);
         }
-        self.runs.reach().await?;
         let mut claimed = self.claim().await?;
         if claimed.is_none() && !is_due && !is_hint {
-            self.look_after().await?;
+            // With `once` it ends now.
+            let look = async { if once { self.look_after().await } else { self.take_turn_in_looking().await } };
+            let Some(looked) = stop.run_until_cancelled(look).await else { return Ok(true) };
+            looked?;
             claimed = self.claim().await?;
         }
         let Some(claimed) = claimed else { return Ok(false) };
         tracing::info!(ticket = %claimed.ticket.stem, title = claimed.ticket.title, "claimed");
-        self.work(&claimed).await?;
+        self.work(&claimed, stop).await?;
         Ok(true)
     }
 
     async fn claim(&self) -> Result<Option<Claimed>, Trouble> {
         let templates = self.templates.clone();
-        off(&self.folder, move |folder| claim::next(folder, |ticket| templates.knows(ticket))).await
+        let (claimed, left) = off(&self.folder, move |folder| {
+            let left = Mutex::new(Vec::new());
+            let takes = |ticket: &Arc<Ticket>| {
+                let knows = templates.knows(ticket);
+                if !knows {
+                    left.lock().unwrap_or_else(PoisonError::into_inner).push(ticket.clone());
+                }
+                knows
+            };
+            let claimed = claim::next(folder, takes)?;
+            Ok((claimed, left.into_inner().unwrap_or_else(PoisonError::into_inner)))
+        })
+        .await?;
+        for ticket in self.untold(left) {
+            tracing::warn!(ticket = %ticket.stem, "{}; this worker leaves it alone", self.templates.missing(&ticket));
+        }
+        Ok(claimed)
+    }
+
+    /// Those of these tickets of which nothing was said yet.
+    fn untold(&self, mut left: Vec<Arc<Ticket>>) -> Vec<Arc<Ticket>> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        left.retain(|it| told.insert((it.stem.clone(), it.kind.clone())));
+        left
+    }
+
+    /// Looks after the queue, unless another worker just has.
+    async fn take_turn_in_looking(&self) -> Result<(), Trouble> {
+        if off(&self.folder, |folder| Ok(gate::is_looked_after(folder, LOOKED))).await? {
+            return Ok(());
+        }
+        self.look_after().await
     }
 
     /// What other workers have left, and questions that have their answer elsewhere.
@@ -157,14 +212,20 @@ impl<R: Runs> Worker<R> {
         for file in ask::settle(&self.folder, &self.runs).await? {
             tracing::info!(file, "its question needs no answer any more");
         }
-        Ok(())
+        // Only now: whoever cannot ask the mediator keeps nobody from it.
+        off(&self.folder, |folder| {
+            gate::note_look(folder);
+            Ok(())
+        })
+        .await
     }
 
-    async fn work(&self, claimed: &Claimed) -> Result<(), Trouble> {
+    async fn work(&self, claimed: &Claimed, stop: &CancellationToken) -> Result<(), Trouble> {
         let ticket = &claimed.ticket;
-        let found = match self.find(claimed).await {
-            Ok(found) => found,
-            Err(trouble) => {
+        let found = match stop.run_until_cancelled(self.find(claimed)).await {
+            None => return self.back(ticket, None, Return::Plain, STOPPED.to_owned()).await,
+            Some(Ok(found)) => found,
+            Some(Err(trouble)) => {
                 self.back(ticket, None, Return::Plain, "the mediator does not answer".to_owned()).await?;
                 return Err(trouble);
             }
@@ -181,9 +242,10 @@ impl<R: Runs> Worker<R> {
                     return Ok(());
                 }
                 let queue = off(&self.folder, |folder| folder.read()).await?;
-                self.resume(&queue, ticket, &run).await
+                // The ticket says so: whoever comes next finds it.
+                stop.run_until_cancelled(self.resume(&queue, ticket, &run)).await.unwrap_or(Ok(()))
             }
-            Found::Nothing => self.begin(claimed).await,
+            Found::Nothing => self.begin(claimed, stop).await,
         }
     }
 
@@ -205,33 +267,36 @@ impl<R: Runs> Worker<R> {
 
     /// Writes the Run into the ticket. `false`: somebody has taken it away.
     async fn assign(&self, ticket: &Arc<Ticket>, run: &RunId) -> Result<bool, Trouble> {
-        let (held, run, owner) = (ticket.clone(), run.clone(), self.owner.clone());
         // The end of a Run's id is random, its beginning the queue's tag.
         let end = run.as_str().get(run.as_str().len().saturating_sub(8)..).unwrap_or_default();
-        let owner = format!("{owner}-{end}");
-        let assigned =
-            off(&self.folder, move |folder| match claim::assign(folder, &held, &run, &owner, clock::now()) {
-                Ok(()) => Ok(true),
-                Err(ClaimError::Io(error)) => Err(error),
-                Err(other) => {
-                    tracing::warn!(ticket = %held.stem, "{other}");
-                    Ok(false)
+        let owner = format!("{}-{end}", self.owner);
+        for is_last in tries() {
+            let (held, run, owner) = (ticket.clone(), run.clone(), owner.clone());
+            let assigned =
+                off(&self.folder, move |folder| match claim::assign(folder, &held, &run, &owner, clock::now()) {
+                    Ok(()) => Ok(None),
+                    Err(ClaimError::Io(error)) => Err(error),
+                    Err(other) => Ok(Some(other)),
+                });
+            match assigned.await? {
+                None => {
+                    fail::at("work", "assigned");
+                    return Ok(true);
                 }
-            });
-        let assigned = assigned.await?;
-        fail::at("work", "assigned");
-        Ok(assigned)
+                Some(error) if is_last => tracing::warn!(ticket = %ticket.stem, "{error}"),
+                Some(_) => tokio::time::sleep(SAVED_IN.std()).await,
+            }
+        }
+        Ok(false)
     }
 
     /// Answers what a Run that is still open has asked, and follows it.
     async fn resume(&self, queue: &Queue, ticket: &Arc<Ticket>, run: &RunId) -> Result<(), Trouble> {
         tracing::info!(ticket = %ticket.stem, %run, "goes on with the Run that is open");
         loop {
-            match ask::pass_on(&self.runs, queue, ticket, run).await {
+            match ask::pass_on(&self.folder, &self.runs, queue, ticket, run, clock::now()).await {
                 Ok(Passed::Nothing | Passed::On) => break,
-                Ok(Passed::Refused(how)) => {
-                    return self.back(ticket, Some(run), how, "its answer cannot be used".to_owned()).await;
-                }
+                Ok(Passed::Back(how, why)) => return self.back(ticket, Some(run), how, why).await,
                 Err(trouble) => self.pause(&trouble, ticket, run).await?,
             }
         }
@@ -240,7 +305,7 @@ impl<R: Runs> Worker<R> {
     }
 
     /// A new Run.
-    async fn begin(&self, claimed: &Claimed) -> Result<(), Trouble> {
+    async fn begin(&self, claimed: &Claimed, stop: &CancellationToken) -> Result<(), Trouble> {
         let ticket = &claimed.ticket;
         let run = runs::fresh_run(&claimed.tag).map_err(|error| Trouble::Refused(error.to_string()))?;
         let queue = off(&self.folder, |folder| folder.read()).await?;
@@ -255,13 +320,22 @@ impl<R: Runs> Worker<R> {
         if !self.assign(ticket, &run).await? || !self.is_ours(&ticket.stem, &run).await? {
             return Ok(());
         }
+        if stop.is_cancelled() {
+            return self.back(ticket, Some(&run), Return::Plain, STOPPED.to_owned()).await;
+        }
+        // From here on the mediator may have it.
+        stop.run_until_cancelled(self.submit(ticket, &run, &contract)).await.unwrap_or(Ok(()))
+    }
+
+    /// Submits a Run, for as long as the mediator may have it, and follows it.
+    async fn submit(&self, ticket: &Arc<Ticket>, run: &RunId, contract: &[u8]) -> Result<(), Trouble> {
         let mut may_be_known = false;
         loop {
-            match self.runs.submit(&run, &contract).await {
+            match self.runs.submit(run, contract).await {
                 Ok(()) => break,
                 Err(Trouble::Silent { why, unsent: true }) if !may_be_known => {
                     let said = why.clone();
-                    self.back(ticket, Some(&run), Return::Plain, said).await?;
+                    self.back(ticket, Some(run), Return::Plain, said).await?;
                     return Err(Trouble::Silent { why, unsent: true });
                 }
                 // What was sent before may be stored, its answer lost: the reaper asks after it, when it is answered.
@@ -271,16 +345,16 @@ impl<R: Runs> Worker<R> {
                 }
                 Err(trouble @ Trouble::Denied(_)) if may_be_known => return Err(trouble),
                 Err(Trouble::Refused(why)) => {
-                    return self.back(ticket, Some(&run), Return::Attempt(why.clone()), why).await;
+                    return self.back(ticket, Some(run), Return::Attempt(why.clone()), why).await;
                 }
                 Err(trouble @ Trouble::Denied(_)) => {
-                    self.back(ticket, Some(&run), Return::Plain, trouble.to_string()).await?;
+                    self.back(ticket, Some(run), Return::Plain, trouble.to_string()).await?;
                     return Err(trouble);
                 }
                 Err(trouble @ Trouble::Silent { .. }) => {
                     may_be_known = true;
-                    self.pause(&trouble, ticket, &run).await?;
-                    if !self.is_ours(&ticket.stem, &run).await? {
+                    self.pause(&trouble, ticket, run).await?;
+                    if !self.is_ours(&ticket.stem, run).await? {
                         return Ok(());
                     }
                 }
@@ -289,11 +363,11 @@ impl<R: Runs> Worker<R> {
         fail::at("work", "submitted");
         tracing::info!(ticket = %ticket.stem, %run, "submitted");
         // A worker that slept for minutes between claim and submission was taken for dead: its Run is one too many.
-        if !self.is_ours(&ticket.stem, &run).await? {
+        if !self.is_ours(&ticket.stem, run).await? {
             tracing::warn!(ticket = %ticket.stem, %run, "somebody has taken it away meanwhile: the Run is cancelled");
-            return self.runs.cancel(&run).await;
+            return self.runs.cancel(run).await;
         }
-        self.follow(ticket, &run).await
+        self.follow(ticket, run).await
     }
 
     /// Until the Run has ended, asks, or the ticket is no longer ours.
@@ -303,51 +377,47 @@ impl<R: Runs> Worker<R> {
         round.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut seen = RunNow::Open { asking: Vec::new() };
         loop {
-            let now = tokio::select! {
-                now = self.runs.changed(run, &seen) => now,
-                _ = round.tick() => {
-                    if !self.is_ours(&ticket.stem, run).await? {
+            let now = {
+                // One stream for as long as nothing changes, however often the queue is looked after meanwhile.
+                let mut changed = std::pin::pin!(self.runs.changed(run, &seen));
+                loop {
+                    tokio::select! {
+                        now = &mut changed => break now,
+                        _ = round.tick() => {}
+                    }
+                    if self.ours(&ticket.stem, run).await?.is_none() {
                         return Ok(());
                     }
                     // Others' tickets must not wait for the end of this Run.
-                    match self.look_after().await {
+                    match self.take_turn_in_looking().await {
                         Ok(()) => {}
                         Err(trouble @ Trouble::Refused(_)) => return Err(trouble),
                         Err(trouble) => tracing::warn!("cannot look after the queue: {trouble}"),
                     }
-                    continue;
                 }
             };
-            match now {
-                Ok(RunNow::Succeeded) => {
-                    let deed = reap::finish(&self.folder, ticket, run.to_string()).await?;
+            let judged = match now {
+                Ok(now) => {
+                    let Some((queue, held)) = self.ours(&ticket.stem, run).await? else { return Ok(()) };
+                    seen = now.clone();
+                    let (at, grace) = (clock::now(), fail::grace(reap::GRACE));
+                    reap::judge(&self.folder, &self.runs, &queue, &held, now, at, grace).await
+                }
+                Err(trouble) => Err(trouble),
+            };
+            match judged {
+                Ok(Some(deed)) => {
                     tracing::info!(ticket = %ticket.stem, %run, "{}", said(&deed));
                     return Ok(());
                 }
-                Ok(RunNow::Failed(why)) => {
-                    return self.back(ticket, Some(run), Return::Attempt(why.clone()), why).await;
+                // Asked again at once it would say the same.
+                Ok(None) if seen == RunNow::Unknown => tokio::time::sleep(ROUND.std()).await,
+                Ok(None) => {}
+                Err(trouble) => {
+                    // What was seen is not judged yet.
+                    seen = RunNow::Open { asking: Vec::new() };
+                    self.pause(&trouble, ticket, run).await?;
                 }
-                Ok(RunNow::Unknown) => {
-                    let why = format!("the mediator knows no Run {run} any more");
-                    return self.back(ticket, Some(run), Return::Attempt(why.clone()), why).await;
-                }
-                Ok(now @ RunNow::Open { .. }) => {
-                    let RunNow::Open { asking } = &now else { continue };
-                    if let Some(question) = asking.first() {
-                        let text = match ask::text_of(&self.runs, question).await {
-                            Ok(text) => text,
-                            Err(trouble) => {
-                                self.pause(&trouble, ticket, run).await?;
-                                continue;
-                            }
-                        };
-                        let why = format!("step {} of its Run asks", question.origin.step);
-                        let how = Return::Ask { text, origin: Some(question.origin.clone()) };
-                        return self.back(ticket, Some(run), how, why).await;
-                    }
-                    seen = now;
-                }
-                Err(trouble) => self.pause(&trouble, ticket, run).await?,
             }
         }
     }
@@ -365,15 +435,24 @@ impl<R: Runs> Worker<R> {
     }
 
     async fn is_ours(&self, stem: &Stem, run: &RunId) -> Result<bool, Trouble> {
-        let queue = off(&self.folder, |folder| folder.read()).await?;
-        let ours = queue
-            .find(stem)
-            .is_some_and(|it| it.lane == Lane::InProgress && it.session_id.as_deref() == Some(run.as_str()));
-        if !ours {
-            let now = queue.lane(stem).map_or("gone", Lane::as_str);
-            tracing::info!(ticket = %stem, %run, now, "it is no longer ours");
+        Ok(self.ours(stem, run).await?.is_some())
+    }
+
+    /// The ticket as it is now, and the queue around it, if this Run still has it.
+    async fn ours(&self, stem: &Stem, run: &RunId) -> Result<Option<(Queue, Arc<Ticket>)>, Trouble> {
+        for is_last in tries() {
+            let queue = off(&self.folder, |folder| folder.read()).await?;
+            if let Some(ticket) = held(&queue, stem, Some(run.as_str())) {
+                return Ok(Some((queue, ticket)));
+            }
+            if is_last || queue.find(stem).is_some() {
+                let now = queue.lane(stem).map_or("gone", Lane::as_str);
+                tracing::info!(ticket = %stem, %run, now, "it is no longer ours");
+                return Ok(None);
+            }
+            tokio::time::sleep(SAVED_IN.std()).await;
         }
-        Ok(ours)
+        Ok(None)
     }
 
     async fn back(&self, ticket: &Ticket, run: Option<&RunId>, how: Return, why: String) -> Result<(), Trouble> {
@@ -381,6 +460,12 @@ impl<R: Runs> Worker<R> {
         tracing::info!(ticket = %ticket.stem, "{}", said(&deed));
         Ok(())
     }
+}
+
+/// How often a ticket is looked at that is gone or cannot be read, and whether that is the last time. Editors save in
+/// place, or remove a file before they write it again.
+fn tries() -> impl Iterator<Item = bool> {
+    (1..=20).map(|time| time == 20)
 }
 
 /// What a claimed ticket had before.
@@ -402,3 +487,7 @@ fn said(deed: &Deed) -> String {
         Deed::Lost => "somebody else was faster; nothing was changed".to_owned(),
     }
 }
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

@@ -2,6 +2,7 @@
 
 use proto::v1::{AnswerRequest, AskView, ListAsksRequest};
 use serde_json::{Map, Value};
+use shared::contract::form;
 
 use super::{
     age::{between, length, short},
@@ -86,7 +87,7 @@ fn object(fields: &[String], form: Option<&Value>) -> Outcome<String> {
         let (name, value) = field.split_once('=').ok_or_else(|| {
             Failure::refused(format!("{field:?} is not FIELD=VALUE; the whole answer goes into --json"))
         })?;
-        let value = schema::answer_value(form, name, value);
+        let value = form::value(form.and_then(form::fields).and_then(|fields| fields.get(name)), value);
         if object.insert(name.to_owned(), value).is_some() {
             return Err(Failure::refused(format!("field {name} is given twice")));
         }

@@ -13,6 +13,7 @@ use crate::{RoleName, RunId, StepName, WorkId};
 
 mod decode;
 mod expand;
+pub mod form;
 mod parse;
 mod problem;
 mod role_ref;

@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
+use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use shared::{
     Duration,
     ticket::{Choice, Priority, Stem, options::Picked},
 };
 
+use super::{super::Failure, refused};
 use crate::tickets::client::Address;
 
 pub(crate) const EXIT_CODES: &str = "\
@@ -97,6 +99,27 @@ pub(crate) struct List {
     /// Only tickets in this state: open, deps_wait, answer_wait, assigned, in_progress or done; several with commas
     #[arg(long, value_name = "STATE", value_parser = choice, value_delimiter = ',')]
     pub(crate) state: Vec<Choice>,
+    #[command(flatten)]
+    pub(crate) templates: TemplateFolder,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TemplateFolder {
+    /// Folder of contracts: KIND.yaml for tickets of that kind, default.yaml for all others
+    #[arg(long = "templates", value_name = "DIR", env = "TICKET_TEMPLATES", hide_env_values = true)]
+    pub(crate) folder: Option<PathBuf>,
+}
+
+impl TemplateFolder {
+    /// The folder, if one is given; it is there then.
+    pub(crate) fn checked(&self) -> Result<Option<PathBuf>, Failure> {
+        match &self.folder {
+            Some(folder) if !folder.is_dir() => {
+                Err(refused(anyhow!("--templates {}: there is no such folder", folder.display())))
+            }
+            folder => Ok(folder.clone()),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -141,9 +164,8 @@ pub(crate) struct Work {
     pub(crate) place: Place,
     #[command(flatten)]
     pub(crate) mediator: Mediator,
-    /// Folder of contracts: KIND.yaml for tickets of that kind, default.yaml for all others
-    #[arg(long, value_name = "DIR")]
-    pub(crate) templates: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) templates: TemplateFolder,
     /// Shell command for tickets without a template; the ticket's text is in $IN/ticket.md and $TICKET_BODY
     #[arg(long, value_name = "COMMAND")]
     pub(crate) command: Option<String>,
@@ -223,6 +245,8 @@ pub(crate) struct Reap {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) place: Place,
+    #[command(flatten)]
+    pub(crate) templates: TemplateFolder,
     /// End what a killed worker had begun, and take session_id out of open tickets
     #[arg(long)]
     pub(crate) fix: bool,

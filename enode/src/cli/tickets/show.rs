@@ -2,15 +2,16 @@
 
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
-use shared::ticket::{Hold, Stem};
+use shared::ticket::{Hold, Queue, Stem};
 
 use super::{
     super::{Exit, Failure, Outcome, out, out::Out},
-    args::{Check, List, One},
+    args::{Check, List, One, TemplateFolder},
     folder, refused,
 };
 use crate::tickets::{
     check,
+    template::Templates,
     view::{self, Detail, View},
 };
 
@@ -29,11 +30,20 @@ pub(super) fn list(args: &List, out: &Out) -> Outcome {
             let many = page.surplus;
             out.warn(format!("{many} open and assigned, which no worker takes: `enode tickets unassign TICKET`"));
         }
+        for it in untaken(&queue, &args.templates)? {
+            out.warn(format!("{}: {}", it.file, it.message));
+        }
         for it in &page.unread {
             out.warn(format!("{} is not in the queue: {}", it.file, it.why));
         }
     }
     Ok(Exit::Done)
+}
+
+/// What no worker with these templates takes. Without a folder nobody knows.
+fn untaken(queue: &Queue, templates: &TemplateFolder) -> Result<Vec<check::Fault>, Failure> {
+    let Some(folder) = templates.checked()? else { return Ok(Vec::new()) };
+    Ok(check::without_template(queue, &Templates { folder: Some(folder), ..Templates::default() }))
 }
 
 fn document(value: &impl serde::Serialize) -> Result<Value, Failure> {
@@ -137,7 +147,7 @@ pub(super) fn check(args: &Check, out: &Out) -> Outcome {
     let folder = folder(&args.place)?;
     let fixed = if args.fix { check::fix(&folder).context("cannot mend the queue")? } else { Vec::new() };
     let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
-    let faults = check::check(&queue);
+    let faults = [check::check(&queue), untaken(&queue, &args.templates)?].concat();
     out.data(&json!({"faults": faults, "fixed": fixed}), || {
         let rows = |faults: &[check::Fault], word: &str| -> Vec<Vec<String>> {
             let row = |it: &check::Fault| vec![format!("{word}{}", it.kind), clean(&it.file), clean(&it.message)];

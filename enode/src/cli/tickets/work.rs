@@ -26,25 +26,20 @@ pub(super) async fn work(args: &Work, out: &Out) -> Outcome {
     let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     tracing_subscriber::fmt().with_env_filter(filter()?).with_ansi(coloured).with_writer(std::io::stderr).init();
     let folder = folder(&args.place)?;
-    if args.templates.is_none() && args.command.is_none() {
+    if args.templates.folder.is_none() && args.command.is_none() {
         return Err(refused(anyhow!(
             "nothing says how to work on a ticket: give --templates DIR with KIND.yaml or default.yaml in it, or --command COMMAND"
         )));
     }
-    if let Some(templates) = args.templates.as_ref().filter(|it| !it.is_dir()) {
-        return Err(refused(anyhow!("--templates {}: there is no such folder", templates.display())));
-    }
+    let templates = args.templates.checked()?;
     let owner = args.name.clone().or_else(detect::hostname).unwrap_or_else(|| "worker".to_owned());
     if owner.chars().any(char::is_control) {
         return Err(refused(anyhow!("--name: write one line")));
     }
-    let templates = Templates {
-        folder: args.templates.clone(),
-        command: args.command.clone(),
-        capability: args.capability.clone(),
-    };
+    let templates = Templates { folder: templates, command: args.command.clone(), capability: args.capability.clone() };
     let runs = client(&args.mediator)?;
-    let worker = Worker { folder, runs, templates, owner, pace: args.poll, looked: Mutex::default() };
+    let worker =
+        Worker { folder, runs, templates, owner, pace: args.poll, looked: Mutex::default(), told: Mutex::default() };
     let stop = CancellationToken::new();
     let mut term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut int = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
@@ -53,6 +48,7 @@ pub(super) async fn work(args: &Work, out: &Out) -> Outcome {
         stop.cancel();
         std::future::pending::<()>().await;
     };
+    // Not dropped when it is told to end: what it has claimed and not submitted it gives back first.
     let ended = tokio::select! {
         ended = Box::pin(worker.run(args.once, &stop)) => ended.map_err(trouble)?,
         () = told => Ended::Stopped,
@@ -102,7 +98,7 @@ pub(super) async fn unassign(args: &Unassign, out: &Out) -> Outcome {
         Unassigned::Cleared => format!("{stem} no longer says session_id"),
         Unassigned::Returned => format!("{stem} is in line again"),
         Unassigned::Finished => format!("{stem} is done: its Run has succeeded"),
-        Unassigned::Locked { awaiting } => format!("{stem} waits for the answer {awaiting}; its Run is cancelled"),
+        Unassigned::Locked { awaiting } => format!("{stem} waits for the answer {awaiting}; its Run was asked to end"),
     })?;
     Ok(Exit::Done)
 }
