@@ -14,14 +14,12 @@ use super::{
     door::Visit,
     fault::{self, Fault},
     fields::Fields,
-    shell::Shell,
-    ticket::{missing, stem},
+    shell::{Shell, here},
+    sight::Asked,
+    ticket::stem,
     words::escaped,
 };
-use crate::tickets::{
-    ask::{self, AnswerError},
-    view,
-};
+use crate::tickets::ask::{self, AnswerError};
 
 /// The form alone: without script a page, with it what the dialog shows.
 #[derive(Template)]
@@ -37,11 +35,9 @@ pub(super) async fn page(
     Path(name): Path<String>,
     uri: Uri,
 ) -> Result<Response, Fault> {
-    let stem = stem(&name)?;
-    let queue = panel.queue().await?;
-    let found = queue.find(&stem).ok_or_else(|| missing(&queue, &stem))?;
-    let ask = Asking::new(&queue, &found.stem).ok_or_else(|| Fault::conflict(format!("{stem} asks nothing now.")))?;
-    let mut shell = Shell::new(&panel, &visit, &uri, "", &queue, &view::page(&queue));
+    let Asked { sight, stem, mut shell } = Asked::new(&panel, &visit, &name, here(&uri)).await?;
+    let ask = Asking::new(&sight.queue, &sight.find(&stem)?.stem);
+    let ask = ask.ok_or_else(|| Fault::conflict(format!("{stem} asks nothing now.")))?;
     shell.here = format!("/ticket/{}", escaped(&ask.stem));
     fault::page(&Page { shell, ask })
 }
@@ -51,9 +47,7 @@ pub(super) async fn write(
     Extension(visit): Extension<Visit>,
     Path(name): Path<String>,
     Extension(fields): Extension<Fields>,
-    uri: Uri,
 ) -> Result<Response, Fault> {
-    let asking = stem(&name)?;
     // By the stem that was asked for: a second question has another one.
     let awaiting = stem(fields.get("awaiting"))?;
     let text = fields.text("answer");
@@ -71,18 +65,15 @@ pub(super) async fn write(
             | AnswerError::Empty
             | AnswerError::Value(_)),
         ) => {
-            let queue = panel.queue().await?;
-            let Some(mut ask) = Asking::new(&queue, &asking) else {
-                return Err(Fault::conflict(format!("{asking} asks nothing any more: {error}.")));
+            let Asked { sight, stem, shell } = Asked::new(&panel, &visit, &name, fields.back()).await?;
+            let Some(mut ask) = Asking::new(&sight.queue, &stem) else {
+                return Err(Fault::conflict(format!("{stem} asks nothing any more: {error}.")));
             };
-            let mut shell = Shell::new(&panel, &visit, &uri, "", &queue, &view::page(&queue));
-            fields.back().clone_into(&mut shell.here);
             let is_empty = matches!(error, AnswerError::Empty);
             ask.wrong = if is_empty { "Say something.".to_owned() } else { format!("Not taken: {error}.") };
             ask.typed = typed;
-            let mut response = fault::page(&Page { shell, ask })?;
-            *response.status_mut() = if is_empty { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::CONFLICT };
-            Ok(response)
+            let code = if is_empty { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::CONFLICT };
+            fault::page_with(code, &Page { shell, ask })
         }
     }
 }

@@ -18,7 +18,8 @@ use super::{
     card::Card,
     door::Visit,
     fault::{self, Fault},
-    shell::Shell,
+    shell::{Shell, here},
+    sight::{Asked, Sight},
     words,
 };
 use crate::tickets::{view, view::Talk};
@@ -71,12 +72,11 @@ pub(super) async fn page(
     Path(name): Path<String>,
     uri: Uri,
 ) -> Result<Response, Fault> {
-    let stem = stem(&name)?;
-    let queue = panel.queue().await?;
-    let detail = view::detail(&queue, &stem).ok_or_else(|| missing(&queue, &stem))?;
+    let Asked { sight, stem, mut shell } = Asked::new(&panel, &visit, &name, here(&uri)).await?;
+    let Sight { queue, page } = &*sight;
+    let detail = view::detail_on(queue, page, &stem).ok_or_else(|| missing(queue, &stem))?;
     let it = &detail.ticket;
-    let mut shell = Shell::new(&panel, &visit, &uri, "", &queue, &view::page(&queue));
-    let ask = Asking::new(&queue, &it.stem);
+    let ask = Asking::new(queue, &it.stem);
     // Who types an answer must not lose it.
     shell.reloads = ask.is_none();
     let created: Option<Timestamp> = it.created_at.parse().ok();
@@ -84,7 +84,7 @@ pub(super) async fn page(
         card: Card::new(it),
         file: it.file.clone(),
         status: words::status(it.state),
-        deps: it.deps.iter().map(|dep| Dep::new(&queue, dep, it.awaiting.as_ref())).collect(),
+        deps: it.deps.iter().map(|dep| Dep::new(queue, dep, it.awaiting.as_ref())).collect(),
         req: it.req.clone(),
         attempts: it.attempts,
         created: created.map(|at| format!("{} ago", words::age(at))).unwrap_or_default(),
