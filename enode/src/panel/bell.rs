@@ -7,6 +7,7 @@ use shared::ticket::{Queue, Status, Stem, options::Group, question};
 use super::{
     card::{Card, asked},
     fields::Fields,
+    words::{LINE, QUESTION, cut},
 };
 use crate::tickets::view::Page;
 
@@ -14,8 +15,14 @@ use crate::tickets::view::Page;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Bell {
     pub(super) accidents: Vec<Card>,
+    /// With their forms; of a few, since this is on every page.
     pub(super) questions: Vec<Asking>,
+    /// Further ones, with the way to the form.
+    pub(super) more: Vec<Card>,
 }
+
+/// How many questions have their form in the bell.
+const FORMS: usize = 20;
 
 /// A ticket whose last question has no answer.
 #[derive(Debug, Clone)]
@@ -59,12 +66,18 @@ impl Bell {
         let of = |status: Status| page.tickets.iter().filter(move |it| it.state == status);
         Self {
             accidents: of(Status::Assigned).map(Card::new).collect(),
-            questions: of(Status::AnswerWait).filter_map(|it| Asking::new(queue, &it.stem)).collect(),
+            questions: of(Status::AnswerWait).take(FORMS).filter_map(|it| Asking::new(queue, &it.stem)).collect(),
+            more: of(Status::AnswerWait).skip(FORMS).map(Card::new).collect(),
         }
     }
 
     pub(super) fn count(&self) -> usize {
-        self.accidents.len() + self.questions.len()
+        self.accidents.len() + self.asked()
+    }
+
+    /// How many questions wait.
+    pub(super) fn asked(&self) -> usize {
+        self.questions.len() + self.more.len()
     }
 }
 
@@ -82,8 +95,8 @@ impl Asking {
             of: ticket.stem.clone(),
             stem: ticket.stem.to_string(),
             awaiting: ticket.awaiting.as_ref()?.to_string(),
-            title: ticket.title.clone(),
-            question: question::readable(text),
+            title: cut(&ticket.title, LINE),
+            question: cut(&question::readable(text), QUESTION),
             asked: asked(ticket.asked_at),
             groups: question::options(body).into_iter().map(Choices::new).collect(),
             seen: Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect(),

@@ -54,7 +54,7 @@ impl Draft {
         self.picks = pick::picks(queue, chosen, own);
         let known = ["work", "request", "feedback"].map(String::from);
         let mut kinds: Vec<String> = queue.tickets().iter().map(|it| it.kind.clone()).chain(known).collect();
-        kinds.retain(|kind| !kind.is_empty() && kind != key::ANSWER);
+        kinds.retain(|kind| !kind.is_empty() && kind.len() <= 100 && kind != key::ANSWER);
         kinds.sort();
         kinds.dedup();
         self.kinds = kinds;

@@ -88,13 +88,19 @@ pub(super) async fn page(
         req: it.req.clone(),
         attempts: it.attempts,
         created: created.map(|at| format!("{} ago", words::age(at))).unwrap_or_default(),
-        body: detail.body.trim().to_owned(),
+        body: words::cut(detail.body.trim(), words::TEXT),
         can_edit: it.lane == Lane::Waiting,
         can_unassign: it.lane == Lane::InProgress || it.state == Status::Assigned,
-        thread: detail.thread,
+        thread: detail.thread.into_iter().map(short).collect(),
         ask,
         shell,
     })
+}
+
+/// A talk as the page shows it.
+fn short(talk: Talk) -> Talk {
+    let cut = |text: &str| words::cut(text, words::QUESTION);
+    Talk { number: talk.number, question: cut(&talk.question), answer: talk.answer.as_deref().map(cut) }
 }
 
 impl Dep {
@@ -110,7 +116,7 @@ impl Dep {
         };
         Self {
             stem: stem.to_string(),
-            title: found.map(|it| it.title.clone()).unwrap_or_default(),
+            title: found.map(|it| words::cut(&it.title, words::LINE)).unwrap_or_default(),
             words,
             is_met: lane == Some(Lane::Done),
             is_there: found.is_some(),

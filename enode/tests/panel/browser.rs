@@ -338,6 +338,10 @@ fn screenshots_are_taken_where_a_folder_is_named() {
         ticket("Port the driver", "session_id: t1\nowner: bench-2\nassigned_at: 2026-11-30T00:00:00Z\n"),
     ));
     files.push(("bare.md".to_owned(), "nothing".to_owned()));
+    let options = "### Which driver goes first?\n- (a) the one for the sensor\n- (b) the one for the display\n\n### When?\n- (a) at once\n- (b) after the release\n";
+    for (_, text) in files.iter_mut().filter(|(name, _)| name == "asks.md") {
+        *text = text.replace("Which colour?\n", options);
+    }
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let panel = Served::with(&files, "127.0.0.1:0", "drain = \"graceful\"\nreason = \"moving the rack\"\n");
     let mut b = Browser::start();
@@ -348,7 +352,14 @@ fn screenshots_are_taken_where_a_folder_is_named() {
             let png = decoded(&b.screenshot());
             std::fs::write(folder.join(format!("{name}-{width}-{theme}.png")), png).unwrap();
         };
-        for (name, path) in [("board", "/"), ("ticket", "/ticket/asks"), ("new", "/new"), ("node", "/node")] {
+        for (name, path) in [
+            ("board", "/"),
+            ("ticket", "/ticket/asks"),
+            ("new", "/new"),
+            ("edit", "/ticket/waits/edit"),
+            ("node", "/node"),
+            ("error", "/ticket/gone"),
+        ] {
             b.open(&panel.url(path));
             shoot(&mut b, name);
         }
