@@ -67,7 +67,8 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
-    format!("{}… (cut: the file has all of it)", &text[..text.floor_char_boundary(most)])
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}… (cut: the file has all of it)", &text[..end])
 }
 
 /// A stem in an address.

@@ -222,14 +222,14 @@ fn an_answer_is_composed_of_what_was_chosen_and_said() {
 fn what_is_not_offered_cannot_be_chosen_and_what_was_typed_stays() {
     let panel = offered();
     let seen = seen(&panel);
-    let all: &[(&[(&str, &str)], u16, &str)] = &[
+    let all: [(super::Files<'_>, u16, &str); 5] = [
         (&[("answer", " ")], 422, "Say something"),
         (&[("choose", "1:x"), ("answer", "kept text")], 409, "has no option (x)"),
         (&[("choose", "7:a"), ("answer", "kept text")], 409, "there is no group 7"),
         (&[("choose", "nonsense"), ("answer", "kept text")], 409, "is no option"),
         (&[("note-9", "x"), ("choose", "2:b"), ("answer", "kept text")], 409, "there is no group 9"),
     ];
-    for (fields, status, says) in all {
+    for (fields, status, says) in &all {
         let fields: Vec<(&str, &str)> =
             [("awaiting", "asks-answer-1"), ("seen", &seen)].into_iter().chain(fields.iter().copied()).collect();
         let got = panel.post("/ticket/asks/answer", &fields);
