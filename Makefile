@@ -2,9 +2,10 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
+AXE := 4.14.1
 PG_BIN := $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin)))
 
-.PHONY: help demo test soak check bench fmt postgres faketime chromium nextest mutants units screenshots
+.PHONY: help demo test soak check bench fmt postgres faketime chromium axe nextest mutants units screenshots
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -13,7 +14,7 @@ demo: ## a mediator, three agents, real work and a queue of tickets on this mach
 	cargo build --locked --workspace --bins
 	cargo run --locked --quiet -p tests --bin demo
 
-test: postgres faketime chromium nextest ## everything that is not a long soak, on SQLite and PostgreSQL
+test: postgres faketime chromium axe nextest ## everything that is not a long soak, on SQLite and PostgreSQL
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo build --locked --workspace --all-targets
@@ -65,6 +66,17 @@ chromium:
 	  echo "Chromium is missing: installing Debian's package chromium"; \
 	  if [ "$$(id -u)" != 0 ]; then SUDO=sudo; fi; \
 	  $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq --no-install-recommends chromium; \
+	fi
+
+axe: # the accessibility checker that the panel's tests show the pages to
+	@if ! grep -qs '"version": "$(AXE)"' target/axe/node_modules/axe-core/package.json; then \
+	  echo "axe-core is missing: installing it with npm into target/axe"; \
+	  if ! command -v npm >/dev/null; then \
+	    if [ "$$(id -u)" != 0 ]; then SUDO=sudo; fi; \
+	    $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq --no-install-recommends npm; \
+	  fi; \
+	  mkdir -p target/axe; \
+	  npm install --prefix target/axe --no-save --no-audit --no-fund axe-core@$(AXE); \
 	fi
 
 nextest:

@@ -106,7 +106,7 @@
       $('input[name=back]', body).value = here();
       $('h2', dialog).textContent = $('h1', page).textContent;
       dialog.showModal();
-      $('textarea', body).focus();
+      $('input:not([type=hidden]), textarea', body).focus();
     } catch { location.href = link.href; }
   });
   if (dialog) $('[data-close]', dialog).addEventListener('click', () => dialog.close());

@@ -18,6 +18,7 @@ mod harness;
 mod loops;
 mod lost;
 mod observe;
+mod panel;
 mod planned_stop;
 mod races;
 mod ready;

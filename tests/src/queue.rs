@@ -67,8 +67,14 @@ impl Queue {
     /// `enode tickets ARGS…`
     #[must_use]
     pub fn command(&self, args: &[&str]) -> Command {
+        self.program(&[&["tickets"], args].concat())
+    }
+
+    /// `enode ARGS…`
+    #[must_use]
+    pub fn program(&self, args: &[&str]) -> Command {
         let mut command = Command::new(binary("enode"));
-        command.arg("tickets").args(args).env_clear().current_dir(self.home.path());
+        command.args(args).env_clear().current_dir(self.home.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", self.home.path());
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command

@@ -183,17 +183,22 @@ pub(super) struct UndrainArgs {
 /// Where the panel is and what it shows.
 #[derive(Debug, Args)]
 pub(super) struct PanelArgs {
-    #[command(flatten)]
-    pub(super) place: super::tickets::args::Place,
-    /// Address and port; beyond loopback the policy file must have panel_token
-    #[arg(
-        long,
-        value_name = "IP:PORT",
-        env = "PANEL_LISTEN",
-        hide_env_values = true,
-        default_value = "127.0.0.1:7071"
-    )]
-    pub(super) listen: SocketAddr,
-    #[command(flatten)]
-    pub(super) mediator: super::tickets::args::Mediator,
+    /// Folder that holds the tickets [default: panel.queue of the configuration, else tickets]
+    #[arg(long, value_name = "DIR", env = "TICKET_QUEUE", hide_env_values = true)]
+    pub(super) queue: Option<PathBuf>,
+    /// Address and port; beyond loopback the policy file must have panel_token [default: panel.listen of the
+    /// configuration, else 127.0.0.1:7071]
+    #[arg(long, value_name = "IP:PORT", env = "PANEL_LISTEN", hide_env_values = true)]
+    pub(super) listen: Option<SocketAddr>,
+    /// Where the mediator listens; several of one fleet with commas between [default: panel.mediator of the
+    /// configuration, else http://127.0.0.1:7070]
+    #[arg(long, value_name = "URL", env = "MEDIATOR_URL", hide_env_values = true)]
+    pub(super) mediator: Option<String>,
+    /// File that holds the token of a submitter [default: the token in MEDIATOR_TOKEN, else panel.token_file of the
+    /// configuration]
+    #[arg(long, value_name = "FILE")]
+    pub(super) token_file: Option<PathBuf>,
+    /// PEM file of the authority that signed the mediator's certificate [default: panel.ca_file of the configuration]
+    #[arg(long, value_name = "FILE", env = "MEDIATOR_CA", hide_env_values = true)]
+    pub(super) ca_file: Option<PathBuf>,
 }

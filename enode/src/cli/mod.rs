@@ -105,7 +105,7 @@ async fn dispatch(cli: Cli, out: &Out) -> Outcome {
             let named = cli.config.is_some();
             let node = match load(Flags::default(), Need::Owner) {
                 Ok(config) => Ok(config),
-                Err(error) if named => return Err(error.into()),
+                Err(error) if named || error.concern_the_panel() => return Err(error.into()),
                 Err(error) => Err(format!("no node is configured here: {error}")),
             };
             Box::pin(panel::run(&args, node, out)).await

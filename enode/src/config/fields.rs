@@ -1,7 +1,7 @@
 //! From a merged value to a typed one. Text is accepted wherever it can be read as the type, because that is
 //! all that environment and flags can give.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use figment::value::{Dict, Value};
 use shared::{Duration, contract::AttrValue, domain::Capability};
@@ -44,6 +44,12 @@ pub(super) fn duration(value: &Value) -> Parsed<Duration> {
         .map_err(|_| format!("must be a duration in quotes, such as \"10s\" or \"5m\", not {}", shown(value)))?
         .parse()
         .map_err(|error: shared::BadDuration| error.to_string())
+}
+
+/// Where to listen.
+pub(super) fn address(value: &Value) -> Parsed<SocketAddr> {
+    let bad = || format!("must be IP:PORT in quotes, such as \"127.0.0.1:7071\", not {}", shown(value));
+    text(value).map_err(|_| bad())?.parse().map_err(|_| bad())
 }
 
 /// Bytes: a number, or a number with KiB, MiB, GiB or TiB.

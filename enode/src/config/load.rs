@@ -6,7 +6,7 @@ use figment::{Figment, value::Value};
 use shared::NodeId;
 
 use super::{
-    Config, ConfigErrors, Need, Secret, defaults, fields, harness,
+    Config, ConfigErrors, Need, Panel, Secret, defaults, fields, harness,
     layers::{self, From, Layer, Layers},
 };
 use crate::{detect, files, policy::quarantine::Rule};
@@ -38,6 +38,12 @@ const KEYS: &[&str] = &[
     "quarantine",
     "quarantine.after",
     "quarantine.within",
+    "panel",
+    "panel.listen",
+    "panel.queue",
+    "panel.mediator",
+    "panel.token_file",
+    "panel.ca_file",
 ];
 
 struct Loader {
@@ -61,7 +67,7 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
     let name = l.name();
     let host = detect::hostname();
     let label = l.take("label", fields::text).unwrap_or_else(|| host.unwrap_or_else(|| name.clone()));
-    let mediator = l.mediator();
+    let mediator = l.urls("mediator").unwrap_or_else(|| vec![defaults::MEDIATOR.to_owned()]);
     let ca_file = l.path("ca_file", sources);
     let certificate = l.certificate(&mediator, sources, need);
     let state_dir = l.path("state_dir", sources).unwrap_or_else(|| default_state_dir(sources).join(&name));
@@ -94,6 +100,13 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
         after: l.take("quarantine.after", fields::count).unwrap_or(defaults::QUARANTINE.after),
         within: l.take("quarantine.within", fields::duration).unwrap_or(defaults::QUARANTINE.within),
     };
+    let panel = Panel {
+        listen: l.take("panel.listen", fields::address),
+        queue: l.path("panel.queue", sources),
+        mediator: l.urls("panel.mediator"),
+        token_file: l.path("panel.token_file", sources),
+        ca_file: l.path("panel.ca_file", sources),
+    };
     let token = l.token(sources, need, certificate.is_some());
     l.check_transport(&mediator, ca_file.as_deref(), need);
 
@@ -122,6 +135,7 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
         log_bytes,
         min_free,
         quarantine,
+        panel,
         policy_file,
         warnings: l.warnings,
         origins: l.origins,
@@ -190,6 +204,8 @@ impl Loader {
                     self.faults.extend(strange.map(|path| unknown(&layer.from, &path)));
                 } else if key == "disk" {
                     self.faults.push(format!("{} must be a table: [disk] with `min_free`", layer.from.place(key)));
+                } else if key == "panel" {
+                    self.faults.push(format!("{} must be a table: [panel] with `listen`", layer.from.place(key)));
                 }
             }
         }
@@ -225,17 +241,17 @@ impl Loader {
         u32::try_from(slots).unwrap_or(1)
     }
 
-    fn mediator(&mut self) -> Vec<String> {
-        let Some(urls) = self.take("mediator", fields::list) else { return vec![defaults::MEDIATOR.to_owned()] };
+    fn urls(&mut self, key: &'static str) -> Option<Vec<String>> {
+        let urls = self.take(key, fields::list)?;
         if urls.is_empty() {
-            self.fault("mediator", "must be a URL, or a list of them");
+            self.fault(key, "must be a URL, or a list of them");
         }
         for url in &urls {
             if !is_mediator_url(url) {
-                self.fault("mediator", &format!("{url:?} is not http://HOST:PORT or https://HOST:PORT"));
+                self.fault(key, &format!("{url:?} is not http://HOST:PORT or https://HOST:PORT"));
             }
         }
-        urls
+        Some(urls)
     }
 
     /// Says what would only show when the first connection fails.

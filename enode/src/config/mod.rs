@@ -15,6 +15,7 @@ mod tests;
 
 use std::{
     collections::BTreeMap,
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -71,6 +72,8 @@ pub struct Config {
     pub min_free: Option<u64>,
     /// When a node that fails everything is held back.
     pub quarantine: Rule,
+    /// What `enode panel` is started with.
+    pub panel: Panel,
     /// The owner's file: `NAME.policy.toml` beside the config file `NAME.toml`.
     pub policy_file: PathBuf,
     /// What is legal but probably not meant.
@@ -79,12 +82,34 @@ pub struct Config {
     origins: Vec<(&'static str, String)>,
 }
 
+/// `[panel]`: what `enode panel` takes where neither a flag nor its variable says something else. The agent itself uses
+/// none of it, so whether the files are there is looked at when a panel starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Panel {
+    /// `--listen`.
+    pub listen: Option<SocketAddr>,
+    /// `--queue`.
+    pub queue: Option<PathBuf>,
+    /// `--mediator`; one, or several of one fleet.
+    pub mediator: Option<Vec<String>>,
+    /// `--token-file`.
+    pub token_file: Option<PathBuf>,
+    /// `--ca-file`.
+    pub ca_file: Option<PathBuf>,
+}
+
 /// Everything that is wrong with the configuration, each with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.list())]
 pub struct ConfigErrors(pub Vec<String>);
 
 impl ConfigErrors {
+    /// Whether something in `[panel]` is wrong.
+    #[must_use]
+    pub fn concern_the_panel(&self) -> bool {
+        self.0.iter().any(|fault| fault.contains(": panel") || fault.contains(": ENODE_PANEL"))
+    }
+
     fn list(&self) -> String {
         let count = match self.0.len() {
             1 => "one fault".to_owned(),
@@ -141,6 +166,7 @@ impl Config {
             log_bytes: defaults::LOG_BYTES,
             min_free: Some(defaults::MIN_FREE),
             quarantine: defaults::QUARANTINE,
+            panel: Panel::default(),
             policy_file: state_dir.join(format!("{name}.policy.toml")),
             warnings: Vec::new(),
             origins: Vec::new(),

@@ -42,12 +42,18 @@ impl Config {
             ("disk.min_free", json!(self.min_free.unwrap_or(0))),
             ("quarantine.after", json!(self.quarantine.after)),
             ("quarantine.within", json!(self.quarantine.within)),
+            ("panel.listen", json!(self.panel.listen)),
+            ("panel.queue", json!(self.panel.queue)),
+            ("panel.mediator", json!(self.panel.mediator)),
+            ("panel.token_file", json!(self.panel.token_file)),
+            ("panel.ca_file", json!(self.panel.ca_file)),
             ("policy_file", json!(self.policy_file)),
         ];
         rows.into_iter().map(|(key, value)| (key, value, self.origin(key))).collect()
     }
 
-    fn origin(&self, key: &str) -> String {
+    /// Where a value comes from.
+    pub(crate) fn origin(&self, key: &str) -> String {
         let of = |key: &str| self.origins.iter().rev().find(|(known, _)| *known == key).map(|(_, place)| place.clone());
         let found = if key == "token" { of("token").or_else(|| of("token_file")) } else { of(key) };
         found.unwrap_or_else(|| if key == "policy_file" { "beside the config file" } else { "default" }.to_owned())

@@ -220,3 +220,39 @@ fn home_is_understood_in_paths() {
     };
     assert_eq!(load(&layers).unwrap().state_dir, PathBuf::from("/home/u/e"));
 }
+
+#[test]
+fn the_panel_has_a_table_with_the_checks_of_its_flags() {
+    let place = Place::new();
+    let text = "name = \"yard\"\n[panel]\nlisten = \"127.0.0.1:9\"\nqueue = \"tickets\"\nmediator = [\"https://a:1\"]\n\
+                token_file = \"~/t\"\nca_file = \"ca.crt\"\n";
+    let own = place.file("yard.toml", text);
+    let mut layers = Layers { config: Some(own), env: env(&[("HOME", "/home/u")]), ..Layers::default() };
+    // The agent does not use them: neither of the files need be there.
+    let config = load(&layers).unwrap();
+    assert_eq!(config.panel.listen, Some("127.0.0.1:9".parse().unwrap()));
+    assert_eq!(config.panel.queue, Some(place.path().join("tickets")), "relative to the file that names it");
+    assert_eq!(
+        (config.panel.token_file, config.panel.ca_file),
+        (Some("/home/u/t".into()), Some(place.path().join("ca.crt")))
+    );
+    layers.env = env(&[("HOME", "/home/u"), ("ENODE_PANEL__LISTEN", "[::1]:8")]);
+    let config = load(&layers).unwrap();
+    assert_eq!(config.panel.listen, Some("[::1]:8".parse().unwrap()));
+    assert!(config.origin("panel.listen").starts_with("environment: ENODE_PANEL__LISTEN, over "));
+    assert!(config.shown().iter().any(|(key, value, _)| *key == "panel.listen" && value == "[::1]:8"));
+    for (text, want) in [
+        ("[panel]\nlisten = \"here\"", ":3: panel.listen must be IP:PORT in quotes"),
+        ("[panel]\nlisten = 7071", "panel.listen must be IP:PORT in quotes"),
+        ("[panel]\nmediator = \"nowhere\"", "panel.mediator \"nowhere\" is not http://HOST:PORT"),
+        ("[panel]\nqueue = \"\"", "panel.queue must not be empty"),
+        ("[panel]\nlisen = \"x\"", "panel.lisen is not a known key; did you mean panel.listen?"),
+        ("panel = 1", "must be a table: [panel]"),
+    ] {
+        let own = place.file("odd.toml", &format!("name = \"yard\"\n{text}\n"));
+        let error = load(&Layers { config: Some(own), ..Layers::default() }).unwrap_err();
+        assert!(error.to_string().contains(want) && error.concern_the_panel(), "{text}: {error}");
+    }
+    let other = ConfigErrors(vec!["yard.toml:1: slots must be a whole number".to_owned()]);
+    assert!(!other.concern_the_panel());
+}

@@ -1,11 +1,18 @@
 //! The answer to a question: one form, which stands in the ticket, in a dialog over the board and in the bell.
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 use axum::{
     Extension,
     extract::{Path, State},
     http::{StatusCode, Uri},
     response::{IntoResponse, Redirect, Response},
+};
+use shared::ticket::{
+    Stem,
+    options::{self, Picked},
+    question,
 };
 
 use super::{
@@ -14,14 +21,12 @@ use super::{
     door::Visit,
     fault::{self, Fault},
     fields::Fields,
-    shell::Shell,
-    ticket::{missing, stem},
+    shell::{Shell, here},
+    sight::Asked,
+    ticket::stem,
     words::escaped,
 };
-use crate::tickets::{
-    ask::{self, AnswerError},
-    view,
-};
+use crate::tickets::ask::{self, AnswerError};
 
 /// The form alone: without script a page, with it what the dialog shows.
 #[derive(Template)]
@@ -37,11 +42,9 @@ pub(super) async fn page(
     Path(name): Path<String>,
     uri: Uri,
 ) -> Result<Response, Fault> {
-    let stem = stem(&name)?;
-    let queue = panel.queue().await?;
-    let found = queue.find(&stem).ok_or_else(|| missing(&queue, &stem))?;
-    let ask = Asking::new(&queue, &found.stem).ok_or_else(|| Fault::conflict(format!("{stem} asks nothing now.")))?;
-    let mut shell = Shell::new(&panel, &visit, &uri, "", &queue, &view::page(&queue));
+    let Asked { sight, stem, mut shell } = Asked::new(&panel, &visit, &name, here(&uri)).await?;
+    let ask = Asking::new(&sight.queue, &sight.find(&stem)?.stem);
+    let ask = ask.ok_or_else(|| Fault::conflict(format!("{stem} asks nothing now.")))?;
     shell.here = format!("/ticket/{}", escaped(&ask.stem));
     fault::page(&Page { shell, ask })
 }
@@ -51,14 +54,17 @@ pub(super) async fn write(
     Extension(visit): Extension<Visit>,
     Path(name): Path<String>,
     Extension(fields): Extension<Fields>,
-    uri: Uri,
 ) -> Result<Response, Fault> {
-    let asking = stem(&name)?;
     // By the stem that was asked for: a second question has another one.
     let awaiting = stem(fields.get("awaiting"))?;
-    let text = fields.text("answer");
-    let typed = text.clone();
-    match panel.off(move |folder| ask::answer(folder, &awaiting, &text)).await? {
+    let _named = stem(&name)?;
+    let said = said(&panel, &awaiting, &fields).await?;
+    let answered = match said {
+        Ok(text) => panel.off(move |folder| ask::answer(folder, &awaiting, &text)).await?,
+        Err(Unsaid::Answer(error)) => Err(error),
+        Err(Unsaid::Choice(why)) => return again(&panel, &visit, &name, &fields, StatusCode::CONFLICT, why).await,
+    };
+    match answered {
         Ok(file) => {
             tracing::info!(file, "answered");
             Ok(Redirect::to(fields.back()).into_response())
@@ -71,18 +77,80 @@ pub(super) async fn write(
             | AnswerError::Empty
             | AnswerError::Value(_)),
         ) => {
-            let queue = panel.queue().await?;
-            let Some(mut ask) = Asking::new(&queue, &asking) else {
-                return Err(Fault::conflict(format!("{asking} asks nothing any more: {error}.")));
+            let (code, why) = match error {
+                AnswerError::Empty => (StatusCode::UNPROCESSABLE_ENTITY, "Say something, or choose.".to_owned()),
+                error => (StatusCode::CONFLICT, format!("Not taken: {error}.")),
             };
-            let mut shell = Shell::new(&panel, &visit, &uri, "", &queue, &view::page(&queue));
-            fields.back().clone_into(&mut shell.here);
-            let is_empty = matches!(error, AnswerError::Empty);
-            ask.wrong = if is_empty { "Say something.".to_owned() } else { format!("Not taken: {error}.") };
-            ask.typed = typed;
-            let mut response = fault::page(&Page { shell, ask })?;
-            *response.status_mut() = if is_empty { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::CONFLICT };
-            Ok(response)
+            again(&panel, &visit, &name, &fields, code, why).await
         }
     }
+}
+
+/// Why a form says nothing that could be written.
+enum Unsaid {
+    Answer(AnswerError),
+    Choice(String),
+}
+
+/// The answer that a form makes: a line for each group in which something was chosen or noted, and the free text behind
+/// them, as `enode tickets answer --choose` writes it.
+async fn said(panel: &Shared, awaiting: &Stem, fields: &Fields) -> Result<Result<String, Unsaid>, Fault> {
+    let text = fields.text("answer");
+    let picked = match picked(fields) {
+        Ok(picked) => picked,
+        Err(why) => return Ok(Err(Unsaid::Choice(why))),
+    };
+    if picked.is_empty() {
+        return Ok(Ok(text));
+    }
+    let sight = panel.look().await?;
+    // Only an open question is looked for: what has no name but an answer's is told by writing it.
+    let asking = sight.page.tickets.iter().find(|it| it.awaiting.as_ref() == Some(awaiting));
+    let Some(ask) = asking.and_then(|it| Asking::new(&sight.queue, &it.stem)) else {
+        return Ok(Err(Unsaid::Answer(AnswerError::NotAsking(awaiting.clone()))));
+    };
+    if ask.seen != fields.get("seen") {
+        let why =
+            "Not taken: the question was changed meanwhile, and its options may mean something else. Choose again.";
+        return Ok(Err(Unsaid::Choice(why.to_owned())));
+    }
+    let ticket = sight.queue.find(&ask.of);
+    let groups = ticket.map(|it| question::options(it.text.body())).unwrap_or_default();
+    Ok(options::compose(&groups, &picked)
+        .map(|chosen| format!("{chosen}\n\n{text}").trim().to_owned())
+        .map_err(|error| Unsaid::Choice(format!("Not taken: {error}."))))
+}
+
+/// What was chosen and noted, by group.
+fn picked(fields: &Fields) -> Result<BTreeMap<usize, Picked>, String> {
+    let mut all = BTreeMap::<usize, Picked>::new();
+    for word in fields.all("choose") {
+        let (number, letter) = word.split_once(':').unwrap_or_default();
+        let (Ok(number), Ok(letter)) = (number.parse(), letter.parse()) else {
+            return Err(format!("Not taken: {word:?} is no option."));
+        };
+        all.entry(number).or_default().letters.insert(letter);
+    }
+    for (number, text) in fields.notes() {
+        all.entry(number).or_default().note = text.to_owned();
+    }
+    Ok(all)
+}
+
+/// The form once more, with what was typed and why it was not taken.
+async fn again(
+    panel: &Shared,
+    visit: &Visit,
+    name: &str,
+    fields: &Fields,
+    code: StatusCode,
+    why: String,
+) -> Result<Response, Fault> {
+    let Asked { sight, stem, shell } = Asked::new(panel, visit, name, fields.back()).await?;
+    let Some(mut ask) = Asking::new(&sight.queue, &stem) else {
+        return Err(Fault::conflict(format!("{stem} asks nothing any more. {why}")));
+    };
+    ask.typed(fields);
+    ask.wrong = why;
+    fault::page_with(code, &Page { shell, ask })
 }

@@ -1,30 +1,64 @@
 //! What a person must look at, on every page and whatever is filtered: tickets that nobody picks up, and questions.
 //! Nothing here is dismissed: at zero it is gone by itself.
 
-use shared::ticket::{Queue, Status, Stem, question};
+use sha2::{Digest, Sha256};
+use shared::ticket::{Queue, Status, Stem, options::Group, question};
 
-use super::card::{Card, asked};
+use super::{
+    card::{Card, asked},
+    fields::Fields,
+    words::{LINE, QUESTION, cut},
+};
 use crate::tickets::view::Page;
 
 /// Both lists, whole.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Bell {
     pub(super) accidents: Vec<Card>,
+    /// With their forms; of a few, since this is on every page.
     pub(super) questions: Vec<Asking>,
+    /// Further ones, with the way to the form.
+    pub(super) more: Vec<Card>,
 }
+
+/// How many questions have their form in the bell.
+const FORMS: usize = 20;
 
 /// A ticket whose last question has no answer.
 #[derive(Debug, Clone)]
 pub(super) struct Asking {
+    pub(super) of: Stem,
     pub(super) stem: String,
     /// What the answer will be named; an answer to another question must not get that name.
     pub(super) awaiting: String,
     pub(super) title: String,
     pub(super) question: String,
     pub(super) asked: String,
+    /// What it offers to choose from.
+    pub(super) groups: Vec<Choices>,
+    /// Which question the person saw: a letter may mean something else in another one.
+    pub(super) seen: String,
     /// What was typed and could not be taken.
     pub(super) typed: String,
     pub(super) wrong: String,
+}
+
+/// A group of options as its form has it.
+#[derive(Debug, Clone)]
+pub(super) struct Choices {
+    pub(super) number: usize,
+    pub(super) title: String,
+    pub(super) items: Vec<Item>,
+    /// What was typed beside them.
+    pub(super) note: String,
+}
+
+/// One option.
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    pub(super) letter: char,
+    pub(super) label: String,
+    pub(super) is_chosen: bool,
 }
 
 impl Bell {
@@ -32,12 +66,18 @@ impl Bell {
         let of = |status: Status| page.tickets.iter().filter(move |it| it.state == status);
         Self {
             accidents: of(Status::Assigned).map(Card::new).collect(),
-            questions: of(Status::AnswerWait).filter_map(|it| Asking::new(queue, &it.stem)).collect(),
+            questions: of(Status::AnswerWait).take(FORMS).filter_map(|it| Asking::new(queue, &it.stem)).collect(),
+            more: of(Status::AnswerWait).skip(FORMS).map(Card::new).collect(),
         }
     }
 
     pub(super) fn count(&self) -> usize {
-        self.accidents.len() + self.questions.len()
+        self.accidents.len() + self.asked()
+    }
+
+    /// How many questions wait.
+    pub(super) fn asked(&self) -> usize {
+        self.questions.len() + self.more.len()
     }
 }
 
@@ -48,15 +88,48 @@ impl Asking {
         if Status::of(queue, ticket) != Status::AnswerWait {
             return None;
         }
-        let last = question::sections(ticket.text.body()).into_iter().rfind(|it| it.kind == question::Kind::Question);
+        let body = ticket.text.body();
+        let last = question::sections(body).into_iter().rfind(|it| it.kind == question::Kind::Question);
+        let text = last.as_ref().map_or("", |it| it.text);
         Some(Self {
+            of: ticket.stem.clone(),
             stem: ticket.stem.to_string(),
             awaiting: ticket.awaiting.as_ref()?.to_string(),
-            title: ticket.title.clone(),
-            question: last.map_or_else(String::new, |it| question::readable(it.text)),
+            title: cut(&ticket.title, LINE),
+            question: cut(&question::readable(text), QUESTION),
             asked: asked(ticket.asked_at),
+            groups: question::options(body).into_iter().map(Choices::new).collect(),
+            seen: Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect(),
             typed: String::new(),
             wrong: String::new(),
         })
     }
+}
+
+impl Asking {
+    /// Shows again what a form said; of options, those that are still offered.
+    pub(super) fn typed(&mut self, fields: &Fields) {
+        self.typed = fields.text("answer");
+        let is_same = self.seen == fields.get("seen");
+        for group in &mut self.groups {
+            fields.get(&note(group.number)).clone_into(&mut group.note);
+            for item in &mut group.items {
+                let value = format!("{}:{}", group.number, item.letter);
+                item.is_chosen = is_same && fields.all("choose").any(|it| it == value);
+            }
+        }
+    }
+}
+
+impl Choices {
+    fn new(group: Group) -> Self {
+        let item = |it: shared::ticket::options::Item| Item { letter: it.letter, label: it.label, is_chosen: false };
+        let items = group.options.into_iter().map(item).collect();
+        Self { number: group.number, title: group.title, items, note: String::new() }
+    }
+}
+
+/// The field for what else is said of a group.
+pub(super) fn note(number: usize) -> String {
+    format!("note-{number}")
 }

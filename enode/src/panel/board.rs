@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::{Extension, extract::State, http::Uri, response::Response};
-use shared::ticket::{Choice, Lane as OfFile, Queue, Status};
+use shared::ticket::{Choice, Lane as OfFile, Status};
 
 use super::{
     Shared,
@@ -12,7 +12,8 @@ use super::{
     filter::{DONE_STEP, Filter},
     node::Node,
     search::Words,
-    shell::Shell,
+    shell::{Shell, here},
+    sight::Sight,
     words,
 };
 use crate::tickets::{check, check::Fault as Odd, view};
@@ -76,15 +77,14 @@ pub(super) async fn page(
     Extension(visit): Extension<Visit>,
     uri: Uri,
 ) -> Result<Response, Fault> {
-    let (queue, node) = tokio::join!(panel.queue(), Node::look(&panel));
-    let queue = queue?;
-    fault::page(&draw(&panel, &visit, &uri, &queue, node))
+    let (sight, node) = tokio::join!(panel.look(), Node::look(&panel));
+    fault::page(&draw(&panel, &visit, &uri, &*sight?, node))
 }
 
-fn draw(panel: &Shared, visit: &Visit, uri: &Uri, queue: &Queue, node: Node) -> Board {
+fn draw(panel: &Shared, visit: &Visit, uri: &Uri, sight: &Sight, node: Node) -> Board {
+    let Sight { queue, page } = sight;
     let filter = Filter::read(uri.query().unwrap_or_default());
-    let page = view::page(queue);
-    let mut shell = Shell::new(panel, visit, uri, "board", queue, &page);
+    let mut shell = Shell::new(panel, visit, here(uri), "board", sight);
     shell.reloads = true;
     let words = Words::new(&filter.words);
     let fits = |it: &&view::View| {

@@ -5,7 +5,7 @@ use shared::{
     ticket::{Hold, Status},
 };
 
-use super::words;
+use super::words::{self, LINE, cut};
 use crate::tickets::view::View;
 
 /// The words of a card; the template adds nothing to them.
@@ -60,17 +60,17 @@ impl Card {
         };
         Self {
             stem: view.stem.to_string(),
-            title: view.title.clone(),
-            kind: view.kind.clone(),
+            title: cut(&view.title, LINE),
+            kind: cut(&view.kind, LINE),
             status: view.state,
             place: view.place,
             meter: Meter { effective: view.effective, own: view.priority },
             unmet,
             asks,
             asked: asked(view.asked_at.filter(|_| asks)),
-            warnings: view.warnings.clone(),
-            owner: view.owner.clone(),
-            run: view.session_id.clone().unwrap_or_default(),
+            warnings: view.warnings.iter().map(|it| cut(it, LINE)).collect(),
+            owner: cut(&view.owner, LINE),
+            run: cut(view.session_id.as_deref().unwrap_or_default(), LINE),
             since: view.assigned_at.map(words::age).unwrap_or_default(),
         }
     }

@@ -143,9 +143,7 @@ pub(super) async fn write(
         }
         None => {
             tracing::warn!("somebody said a wrong panel_token");
-            let mut response = fault::page(&Login { csrf: panel.door.csrf(""), wrong: true })?;
-            *response.status_mut() = StatusCode::UNAUTHORIZED;
-            Ok(response)
+            fault::page_with(StatusCode::UNAUTHORIZED, &Login { csrf: panel.door.csrf(""), wrong: true })
         }
     }
 }

@@ -17,14 +17,11 @@ use super::{
     fields::Fields,
     new::{Draft, pick_again, priority},
     pick,
-    shell::Shell,
-    ticket::{missing, stem},
+    shell::{Shell, here},
+    sight::{Asked, Sight},
     words::escaped,
 };
-use crate::tickets::{
-    save::{self, SaveError},
-    view,
-};
+use crate::tickets::save::{self, SaveError};
 
 /// A larger text is edited in its file.
 const LARGEST: usize = 1 << 20;
@@ -40,8 +37,8 @@ struct Page {
 }
 
 /// The ticket, if it can be edited.
-fn open<'a>(queue: &'a Queue, stem: &Stem) -> Result<&'a Ticket, Fault> {
-    let ticket = queue.find(stem).ok_or_else(|| missing(queue, stem))?;
+fn open<'a>(sight: &'a Sight, stem: &Stem) -> Result<&'a Ticket, Fault> {
+    let ticket = sight.find(stem)?;
     match ticket.lane {
         Lane::Waiting if ticket.text.body().len() > LARGEST => {
             Err(Fault::conflict(format!("{stem} has more than 1 MiB of text: edit its file {}.", ticket.file)))
@@ -75,11 +72,9 @@ pub(super) async fn page(
     Path(name): Path<String>,
     uri: Uri,
 ) -> Result<Response, Fault> {
-    let stem = stem(&name)?;
-    let queue = panel.queue().await?;
-    let ticket = open(&queue, &stem)?;
-    let shell = Shell::new(&panel, &visit, &uri, "", &queue, &view::page(&queue));
-    let draft = draft(ticket).with(&queue, &ticket.deps, Some(&ticket.stem));
+    let Asked { sight, stem, shell } = Asked::new(&panel, &visit, &name, here(&uri)).await?;
+    let ticket = open(&sight, &stem)?;
+    let draft = draft(ticket).with(&sight.queue, &ticket.deps, Some(&ticket.stem));
     fault::page(&Page { shell, stem: ticket.stem.to_string(), seen: print(ticket), draft })
 }
 
@@ -90,12 +85,11 @@ pub(super) async fn write(
     Extension(fields): Extension<Fields>,
     uri: Uri,
 ) -> Result<Response, Fault> {
-    let stem = stem(&name)?;
-    let queue = panel.queue().await?;
-    let ticket = open(&queue, &stem)?;
+    let Asked { sight, stem, shell } = Asked::new(&panel, &visit, &name, here(&uri)).await?;
+    let (queue, ticket) = (&sight.queue, open(&sight, &stem)?);
     let stem = ticket.stem.clone();
     let changed = if print(ticket) == fields.get("seen") {
-        change(&queue, ticket, &fields)
+        change(queue, ticket, &fields)
     } else {
         Err(SaveError::Changed(stem.clone()).to_string())
     };
@@ -119,14 +113,11 @@ pub(super) async fn write(
     match saved {
         Ok(()) => Ok(Redirect::to(&format!("/ticket/{}", escaped(stem.as_str()))).into_response()),
         Err(why) => {
-            let mut draft = Draft::typed(&fields).with(&queue, &pick_again(&queue, &fields), Some(&stem));
+            let mut draft = Draft::typed(&fields).with(queue, &pick_again(queue, &fields), Some(&stem));
             draft.wrong = why;
-            let shell = Shell::new(&panel, &visit, &uri, "", &queue, &view::page(&queue));
             // With the old mark: who saves over another's change is refused again.
             let page = Page { shell, stem: stem.to_string(), seen: fields.get("seen").to_owned(), draft };
-            let mut response = fault::page(&page)?;
-            *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
-            Ok(response)
+            fault::page_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
     }
 }

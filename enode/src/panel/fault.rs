@@ -62,5 +62,11 @@ pub(super) async fn wrong_method() -> Fault {
 
 /// A page, or what became of it.
 pub(super) fn page(template: &impl Template) -> Result<Response, Fault> {
-    Ok(Html(template.render().map_err(|error| Fault::broken(&error))?).into_response())
+    page_with(StatusCode::OK, template)
+}
+
+/// A page that says that something was not done.
+pub(super) fn page_with(code: StatusCode, template: &impl Template) -> Result<Response, Fault> {
+    let text = template.render().map_err(|error| Fault::broken(&error))?;
+    Ok((code, Html(text)).into_response())
 }

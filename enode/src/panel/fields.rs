@@ -21,6 +21,12 @@ impl Fields {
         self.0.iter().filter(move |(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
+    /// What is said of a group of options: `note-2=only at night`.
+    pub(super) fn notes(&self) -> impl Iterator<Item = (usize, &str)> {
+        let said = self.0.iter().filter(|(_, value)| !value.trim().is_empty());
+        said.filter_map(|(name, value)| Some((name.strip_prefix("note-")?.parse().ok()?, value.as_str())))
+    }
+
     /// Text of several lines: browsers send CR LF.
     pub(super) fn text(&self, name: &str) -> String {
         self.get(name).replace("\r\n", "\n")

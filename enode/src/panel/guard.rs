@@ -1,6 +1,8 @@
 //! What every request passes, and what every answer carries. In this order: `Host`, `Origin`, the token, and on every
 //! write the CSRF token. It stands in front of all pages, so that none can be forgotten.
 
+use std::time::Duration;
+
 use axum::{
     body::{Body, to_bytes},
     extract::{Request, State},
@@ -15,6 +17,9 @@ use super::{
     fault::Fault,
     fields::Fields,
 };
+
+/// A form that takes longer to arrive holds memory for nobody.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Larger forms are refused; a text of 1 MiB may be sent percent-encoded.
 const LARGEST: usize = 4 << 20;
@@ -82,7 +87,9 @@ async fn written(request: Request, csrf: &str) -> Result<Request, Fault> {
         let why = "Forms are sent as application/x-www-form-urlencoded.";
         return Err(Fault::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Refused", why));
     }
-    let bytes = to_bytes(body, LARGEST).await.map_err(|_| {
+    let slow =
+        |_| Fault::new(StatusCode::REQUEST_TIMEOUT, "Refused", "The form did not arrive in time: send it again.");
+    let bytes = tokio::time::timeout(PATIENCE, to_bytes(body, LARGEST)).await.map_err(slow)?.map_err(|_| {
         let why = "The form is larger than 4 MiB: edit the ticket's file instead.";
         Fault::new(StatusCode::PAYLOAD_TOO_LARGE, "Too large", why)
     })?;

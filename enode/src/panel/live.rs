@@ -10,12 +10,10 @@ use axum::{
     },
 };
 use futures::{StreamExt, stream};
-use notify::{EventKind, RecursiveMode, Watcher};
-use shared::ticket::{Queue, Ticket};
 use tokio::sync::{Notify, watch};
 
-use super::{Panel, Shared, node::Node};
-use crate::{clock, tickets::Folder};
+use super::{Panel, Shared, node::Node, sight::Sight};
+use crate::{clock, tickets::Folder, watch::changes};
 
 /// Where nothing tells of changes.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -31,10 +29,8 @@ pub(super) struct Live {
 }
 
 /// What a page would show.
-#[derive(PartialEq)]
 struct Picture {
-    tickets: Vec<Arc<Ticket>>,
-    odd: Vec<(String, String)>,
+    sight: Arc<Sight>,
     node: String,
     /// Badges count days.
     day: i64,
@@ -43,7 +39,9 @@ struct Picture {
 impl Live {
     pub(super) fn new(folder: &Folder) -> Self {
         let bell = Arc::new(Notify::new());
-        let watcher = watch_folder(folder, bell.clone());
+        let hear = bell.clone();
+        // Whatever it is: the board shows more than tickets.
+        let watcher = changes(folder.path(), move |_| hear.notify_one());
         if let Err(error) = &watcher {
             tracing::warn!(%error, "no events from {}; looking every 5 s", folder.path().display());
         }
@@ -57,23 +55,12 @@ impl Live {
     }
 }
 
-fn watch_folder(folder: &Folder, bell: Arc<Notify>) -> notify::Result<notify::RecommendedWatcher> {
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // Our own reading makes access events; answering them would never end.
-        if !matches!(event, Ok(notify::Event { kind: EventKind::Access(_), .. })) {
-            bell.notify_one();
-        }
-    })?;
-    watcher.watch(folder.path(), RecursiveMode::NonRecursive)?;
-    Ok(watcher)
-}
-
 /// Looks for as long as it is polled.
-pub(super) async fn follow(panel: &Panel) {
+pub(super) async fn follow(panel: &Arc<Panel>) {
     let mut before: Option<Picture> = None;
     loop {
-        if let Ok(queue) = panel.queue().await {
-            let now = Picture::new(&queue, &Node::look(panel).await);
+        if let Ok(sight) = panel.look().await {
+            let now = Picture::new(sight, &Node::look(panel).await);
             if before.as_ref().is_some_and(|before| *before != now) {
                 panel.live.version.send_modify(|version| *version += 1);
             }
@@ -86,15 +73,19 @@ pub(super) async fn follow(panel: &Panel) {
 }
 
 impl Picture {
-    fn new(queue: &Queue, node: &Node) -> Self {
-        let odd = queue.unread().iter().map(|it| (it.file.clone(), it.why.clone()));
-        Self {
-            // Unchanged ones are the same allocation, which is compared first.
-            tickets: queue.tickets().iter().chain(queue.twins()).cloned().collect(),
-            odd: odd.collect(),
-            node: node.picture(),
-            day: clock::now().millis() / DAY,
-        }
+    fn new(sight: Arc<Sight>, node: &Node) -> Self {
+        Self { sight, node: node.picture(), day: clock::now().millis() / DAY }
+    }
+}
+
+impl PartialEq for Picture {
+    fn eq(&self, other: &Self) -> bool {
+        // A file that was only touched is read again and changes nothing.
+        let tickets = |it: &Self| it.sight.queue.tickets().iter().chain(it.sight.queue.twins()).cloned().collect();
+        let (ours, theirs): (Vec<_>, Vec<_>) = (tickets(self), tickets(other));
+        let is_same = Arc::ptr_eq(&self.sight, &other.sight)
+            || ours == theirs && self.sight.queue.unread() == other.sight.queue.unread();
+        is_same && self.node == other.node && self.day == other.day
     }
 }
 

@@ -1,7 +1,7 @@
 //! The host panel: pages about the ticket queue of this machine, and above them about its node. Server-rendered HTML.
 //!
 //! `serve` binds and runs, `guard` decides who may come in and puts the rules of the browser on every answer, `door`
-//! knows the token, `live` notices changes. Each page has a file: `board`, `ticket`, `new`, `edit`, `answer`, `unassign`,
+//! knows the token, `live` notices changes, `sight` lays the queue out. Each page has a file: `board`, `ticket`, `new`, `edit`, `answer`, `unassign`,
 //! `node`; `bell` is on all of them. What a page shows it takes from `tickets::view` and the agent's own socket; what it
 //! writes goes through the functions of `tickets` and the policy file's writer. Nothing is decided here twice.
 //!
@@ -25,21 +25,20 @@ mod pick;
 mod search;
 pub mod serve;
 mod shell;
+mod sight;
 mod ticket;
 mod unassign;
 mod words;
 
 use std::{io, sync::Arc};
 
-use axum::{
-    Router, middleware,
-    routing::{get, post},
-};
-use shared::ticket::Queue;
-
 use crate::{
     config::Config,
     tickets::{Folder, client::Client},
+};
+use axum::{
+    Router, middleware,
+    routing::{get, post},
 };
 use door::Door;
 use fault::Fault;
@@ -57,16 +56,13 @@ pub struct Panel {
     door: Door,
     /// What has changed.
     live: live::Live,
+    /// The queue as it was laid out last.
+    last: sight::Last,
 }
 
 type Shared = Arc<Panel>;
 
 impl Panel {
-    /// Everything in the queue now.
-    async fn queue(&self) -> Result<Queue, Fault> {
-        self.off(|folder| folder.read()).await?.map_err(|error| Fault::folder(self.folder.path(), &error))
-    }
-
     /// File work on a thread that may wait.
     async fn off<T: Send + 'static>(&self, work: impl FnOnce(&Folder) -> T + Send + 'static) -> Result<T, Fault> {
         let folder = self.folder.clone();

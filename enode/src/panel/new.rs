@@ -15,13 +15,10 @@ use super::{
     fault::{self, Fault},
     fields::Fields,
     pick::{self, Pick},
-    shell::Shell,
+    shell::{Shell, here},
     words::escaped,
 };
-use crate::tickets::{
-    finish::{self, NewError},
-    view,
-};
+use crate::tickets::finish::{self, NewError};
 
 /// What the forms for a new and for an old ticket have in common.
 #[derive(Debug, Clone, Default)]
@@ -57,7 +54,7 @@ impl Draft {
         self.picks = pick::picks(queue, chosen, own);
         let known = ["work", "request", "feedback"].map(String::from);
         let mut kinds: Vec<String> = queue.tickets().iter().map(|it| it.kind.clone()).chain(known).collect();
-        kinds.retain(|kind| !kind.is_empty() && kind != key::ANSWER);
+        kinds.retain(|kind| !kind.is_empty() && kind.len() <= 100 && kind != key::ANSWER);
         kinds.sort();
         kinds.dedup();
         self.kinds = kinds;
@@ -94,17 +91,17 @@ pub(super) async fn page(
     Extension(visit): Extension<Visit>,
     uri: Uri,
 ) -> Result<Response, Fault> {
-    let queue = panel.queue().await?;
+    let sight = panel.look().await?;
     let asked = Fields::read(uri.query().unwrap_or_default().as_bytes());
     let from = Stem::new(asked.get("from")).ok();
-    let draft = from.and_then(|stem| queue.find(&stem).cloned()).map(|it| Draft {
+    let draft = from.and_then(|stem| sight.queue.find(&stem).cloned()).map(|it| Draft {
         title: it.title.clone(),
         kind: it.kind.clone(),
         body: question::without_questions(it.text.body()).trim().to_owned(),
         ..Draft::default()
     });
-    let draft = draft.unwrap_or_default().with(&queue, &[], None);
-    let shell = Shell::new(&panel, &visit, &uri, "new", &queue, &view::page(&queue));
+    let draft = draft.unwrap_or_default().with(&sight.queue, &[], None);
+    let shell = Shell::new(&panel, &visit, here(&uri), "new", &sight);
     fault::page(&Page { shell, draft })
 }
 
@@ -114,8 +111,9 @@ pub(super) async fn write(
     Extension(fields): Extension<Fields>,
     uri: Uri,
 ) -> Result<Response, Fault> {
-    let queue = panel.queue().await?;
-    let made = match read(&queue, &fields) {
+    let sight = panel.look().await?;
+    let queue = &sight.queue;
+    let made = match read(queue, &fields) {
         Err(why) => Err(why),
         Ok((priority, deps, req)) => {
             let draft = Draft::typed(&fields);
@@ -133,13 +131,11 @@ pub(super) async fn write(
     match made {
         Ok(ticket) => Ok(Redirect::to(&format!("/ticket/{}", escaped(ticket.stem.as_str()))).into_response()),
         Err(why) => {
-            let chosen = pick_again(&queue, &fields);
-            let mut draft = Draft::typed(&fields).with(&queue, &chosen, None);
+            let chosen = pick_again(queue, &fields);
+            let mut draft = Draft::typed(&fields).with(queue, &chosen, None);
             draft.wrong = why;
-            let shell = Shell::new(&panel, &visit, &uri, "new", &queue, &view::page(&queue));
-            let mut response = fault::page(&Page { shell, draft })?;
-            *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
-            Ok(response)
+            let shell = Shell::new(&panel, &visit, here(&uri), "new", &sight);
+            fault::page_with(StatusCode::UNPROCESSABLE_ENTITY, &Page { shell, draft })
         }
     }
 }

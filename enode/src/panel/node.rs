@@ -7,7 +7,7 @@ use askama::Template;
 use axum::{
     Extension,
     extract::State,
-    http::{StatusCode, Uri},
+    http::StatusCode,
     response::{IntoResponse, Redirect, Response},
 };
 use shared::domain::Drain;
@@ -29,7 +29,6 @@ use crate::{
     },
     said,
     state::{AgentStatus, NodeStatus},
-    tickets::view,
 };
 
 /// A board must not wait for an agent that hangs.
@@ -147,16 +146,14 @@ impl Page {
     }
 }
 
-async fn draw(panel: &Shared, visit: &Visit, wrong: String) -> Result<Response, Fault> {
-    let (queue, node) = tokio::join!(panel.queue(), Node::look(panel));
-    let queue = queue?;
-    let here = Uri::from_static("/node");
-    let shell = Shell::new(panel, visit, &here, "node", &queue, &view::page(&queue));
-    fault::page(&Page { shell, node, wrong })
+async fn draw(panel: &Shared, visit: &Visit, code: StatusCode, wrong: String) -> Result<Response, Fault> {
+    let (sight, node) = tokio::join!(panel.look(), Node::look(panel));
+    let shell = Shell::new(panel, visit, "/node", "node", &*sight?);
+    fault::page_with(code, &Page { shell, node, wrong })
 }
 
 pub(super) async fn page(State(panel): State<Shared>, Extension(visit): Extension<Visit>) -> Result<Response, Fault> {
-    draw(&panel, &visit, String::new()).await
+    draw(&panel, &visit, StatusCode::OK, String::new()).await
 }
 
 /// Takes the machine back.
@@ -213,7 +210,5 @@ async fn write(panel: &Shared, visit: &Visit, edit: Edit, fields: &Fields) -> Re
 }
 
 async fn refused(panel: &Shared, visit: &Visit, why: String) -> Result<Response, Fault> {
-    let mut response = draw(panel, visit, why).await?;
-    *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
-    Ok(response)
+    draw(panel, visit, StatusCode::UNPROCESSABLE_ENTITY, why).await
 }

@@ -19,7 +19,7 @@ pub(super) fn picks(queue: &Queue, chosen: &[Stem], own: Option<&Stem>) -> Vec<P
         .iter()
         .map(|stem| Pick {
             stem: stem.to_string(),
-            title: queue.find(stem).map(|it| it.title.clone()).unwrap_or_default(),
+            title: queue.find(stem).map(|it| words::cut(&it.title, words::LINE)).unwrap_or_default(),
             words: queue.lane(stem).map_or("missing", words::lane),
             is_chosen: true,
         })
@@ -27,7 +27,7 @@ pub(super) fn picks(queue: &Queue, chosen: &[Stem], own: Option<&Stem>) -> Vec<P
     let free = queue.tickets().iter().filter(|it| it.lane != Lane::Done && Some(&it.stem) != own);
     picks.extend(free.filter(|it| !chosen.contains(&it.stem)).map(|it| Pick {
         stem: it.stem.to_string(),
-        title: it.title.clone(),
+        title: words::cut(&it.title, words::LINE),
         words: words::lane(it.lane),
         is_chosen: false,
     }));

@@ -53,7 +53,14 @@ impl Setup {
             listener.with_context(|| format!("cannot listen on {}: choose another --listen", self.listen))?;
         let address = listener.local_addr().context("cannot tell the address")?;
         let live = live::Live::new(&self.folder);
-        let panel = Panel { folder: self.folder, runs: self.runs, node: self.node, door: Door::new(lock), live };
+        let panel = Panel {
+            folder: self.folder,
+            runs: self.runs,
+            node: self.node,
+            door: Door::new(lock),
+            live,
+            last: Default::default(),
+        };
         Ok(Bound { listener, panel: Arc::new(panel), address })
     }
 }

@@ -1,10 +1,8 @@
 //! What is around every page.
 
 use axum::http::Uri;
-use shared::ticket::Queue;
 
-use super::{Panel, assets, bell::Bell, door::Visit};
-use crate::tickets::view::Page;
+use super::{Panel, assets, bell::Bell, door::Visit, sight::Sight};
 
 /// Head, navigation and bell.
 #[derive(Debug, Clone)]
@@ -26,12 +24,12 @@ pub(super) struct Shell {
 }
 
 impl Shell {
-    pub(super) fn new(panel: &Panel, visit: &Visit, uri: &Uri, at: &'static str, queue: &Queue, page: &Page) -> Self {
+    pub(super) fn new(panel: &Panel, visit: &Visit, here: &str, at: &'static str, sight: &Sight) -> Self {
         Self {
             csrf: visit.csrf.clone(),
             can_leave: visit.can_leave,
-            bell: Bell::new(queue, page),
-            here: uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
+            bell: Bell::new(&sight.queue, &sight.page),
+            here: here.to_owned(),
             at,
             version: panel.live.version(),
             reloads: false,
@@ -40,4 +38,9 @@ impl Shell {
             icon: assets::ICON.address(),
         }
     }
+}
+
+/// Path and query of a request.
+pub(super) fn here(uri: &Uri) -> &str {
+    uri.path_and_query().map_or("/", |it| it.as_str())
 }

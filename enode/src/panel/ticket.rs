@@ -18,7 +18,8 @@ use super::{
     card::Card,
     door::Visit,
     fault::{self, Fault},
-    shell::Shell,
+    shell::{Shell, here},
+    sight::{Asked, Sight},
     words,
 };
 use crate::tickets::{view, view::Talk};
@@ -71,12 +72,11 @@ pub(super) async fn page(
     Path(name): Path<String>,
     uri: Uri,
 ) -> Result<Response, Fault> {
-    let stem = stem(&name)?;
-    let queue = panel.queue().await?;
-    let detail = view::detail(&queue, &stem).ok_or_else(|| missing(&queue, &stem))?;
+    let Asked { sight, stem, mut shell } = Asked::new(&panel, &visit, &name, here(&uri)).await?;
+    let Sight { queue, page } = &*sight;
+    let detail = view::detail_on(queue, page, &stem).ok_or_else(|| missing(queue, &stem))?;
     let it = &detail.ticket;
-    let mut shell = Shell::new(&panel, &visit, &uri, "", &queue, &view::page(&queue));
-    let ask = Asking::new(&queue, &it.stem);
+    let ask = Asking::new(queue, &it.stem);
     // Who types an answer must not lose it.
     shell.reloads = ask.is_none();
     let created: Option<Timestamp> = it.created_at.parse().ok();
@@ -84,17 +84,23 @@ pub(super) async fn page(
         card: Card::new(it),
         file: it.file.clone(),
         status: words::status(it.state),
-        deps: it.deps.iter().map(|dep| Dep::new(&queue, dep, it.awaiting.as_ref())).collect(),
+        deps: it.deps.iter().map(|dep| Dep::new(queue, dep, it.awaiting.as_ref())).collect(),
         req: it.req.clone(),
         attempts: it.attempts,
         created: created.map(|at| format!("{} ago", words::age(at))).unwrap_or_default(),
-        body: detail.body.trim().to_owned(),
+        body: words::cut(detail.body.trim(), words::TEXT),
         can_edit: it.lane == Lane::Waiting,
         can_unassign: it.lane == Lane::InProgress || it.state == Status::Assigned,
-        thread: detail.thread,
+        thread: detail.thread.into_iter().map(short).collect(),
         ask,
         shell,
     })
+}
+
+/// A talk as the page shows it.
+fn short(talk: Talk) -> Talk {
+    let cut = |text: &str| words::cut(text, words::QUESTION);
+    Talk { number: talk.number, question: cut(&talk.question), answer: talk.answer.as_deref().map(cut) }
 }
 
 impl Dep {
@@ -110,7 +116,7 @@ impl Dep {
         };
         Self {
             stem: stem.to_string(),
-            title: found.map(|it| it.title.clone()).unwrap_or_default(),
+            title: found.map(|it| words::cut(&it.title, words::LINE)).unwrap_or_default(),
             words,
             is_met: lane == Some(Lane::Done),
             is_there: found.is_some(),

@@ -5,7 +5,7 @@ use askama::Template;
 use axum::{
     Extension,
     extract::{Path, State},
-    http::{StatusCode, Uri},
+    http::StatusCode,
     response::{IntoResponse, Redirect, Response},
 };
 
@@ -15,14 +15,12 @@ use super::{
     fault::{self, Fault},
     fields::Fields,
     shell::Shell,
+    sight::Asked,
     ticket::stem,
 };
 use crate::{
     clock,
-    tickets::{
-        unassign::{UnassignError, unassign},
-        view,
-    },
+    tickets::unassign::{UnassignError, unassign},
 };
 
 /// Asks whether the Run is to be cancelled.
@@ -39,7 +37,6 @@ pub(super) async fn write(
     Extension(visit): Extension<Visit>,
     Path(name): Path<String>,
     Extension(fields): Extension<Fields>,
-    uri: Uri,
 ) -> Result<Response, Fault> {
     let stem = stem(&name)?;
     let force = fields.get("force") == "yes";
@@ -49,12 +46,8 @@ pub(super) async fn write(
             Ok(Redirect::to(fields.back()).into_response())
         }
         Err(UnassignError::Alive { stem, run }) => {
-            let queue = panel.queue().await?;
-            let mut shell = Shell::new(&panel, &visit, &uri, "", &queue, &view::page(&queue));
-            fields.back().clone_into(&mut shell.here);
-            let mut response = fault::page(&Alive { shell, stem: stem.to_string(), run })?;
-            *response.status_mut() = StatusCode::CONFLICT;
-            Ok(response)
+            let Asked { stem, shell, .. } = Asked::new(&panel, &visit, stem.as_str(), fields.back()).await?;
+            fault::page_with(StatusCode::CONFLICT, &Alive { shell, stem: stem.to_string(), run })
         }
         Err(error @ UnassignError::Missing(_)) => Err(Fault::missing(format!("{error}."))),
         Err(error @ (UnassignError::NotAssigned(..) | UnassignError::Moved(_) | UnassignError::Trouble(_))) => {

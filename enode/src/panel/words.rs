@@ -55,6 +55,22 @@ pub(super) const fn lane(lane: Lane) -> &'static str {
     }
 }
 
+/// Longer titles, names and warnings are cut.
+pub(super) const LINE: usize = 1_000;
+/// A longer question is read in its file; it stands on every page.
+pub(super) const QUESTION: usize = 32 << 10;
+/// A longer text is read in its file.
+pub(super) const TEXT: usize = 1 << 20;
+
+/// At most about so many bytes of a text: what somebody has put into one ticket must not make every page as large.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}… (cut: the file has all of it)", &text[..end])
+}
+
 /// A stem in an address.
 pub(super) fn escaped(stem: &str) -> String {
     form_urlencoded::byte_serialize(stem.as_bytes()).collect::<String>().replace('+', "%20")
@@ -63,6 +79,13 @@ pub(super) fn escaped(stem: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_between_two_characters() {
+        assert_eq!(cut("가나", 6), "가나");
+        assert_eq!(cut("가나", 5), "가… (cut: the file has all of it)");
+        assert_eq!(cut("가나", 2), "… (cut: the file has all of it)");
+    }
 
     #[test]
     fn ages_are_rounded_down_to_one_unit() {

@@ -26,6 +26,9 @@ pub struct Folder {
     suffixes: Suffixes,
     pub(super) links: Links,
     cache: Mutex<HashMap<String, Cached>>,
+    /// How many files were read.
+    #[cfg(test)]
+    reads: std::sync::atomic::AtomicUsize,
 }
 
 /// Whether a file is still what it was: replaced, rewritten or only touched, one of these differs.
@@ -112,7 +115,14 @@ impl Folder {
                 return Err(anyhow::Error::from(error).context(format!("cannot look into {}", path.display())));
             }
         }
-        Ok(Self { path: path.to_owned(), suffixes, links, cache: Mutex::default() })
+        Ok(Self {
+            path: path.to_owned(),
+            suffixes,
+            links,
+            cache: Mutex::default(),
+            #[cfg(test)]
+            reads: Default::default(),
+        })
     }
 
     /// Where it is.
@@ -125,6 +135,12 @@ impl Folder {
     #[must_use]
     pub const fn suffixes(&self) -> &Suffixes {
         &self.suffixes
+    }
+
+    /// How many files were read so far.
+    #[cfg(test)]
+    pub(crate) fn reads(&self) -> usize {
+        self.reads.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     pub(super) fn at(&self, name: &str) -> PathBuf {
@@ -237,6 +253,8 @@ impl Folder {
 
     /// The bytes of a file and what it was while they were read.
     pub(super) fn read_file(&self, name: &str) -> io::Result<Read> {
+        #[cfg(test)]
+        self.reads.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
         let mut last = None;
         for _ in 0..3 {

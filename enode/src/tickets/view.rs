@@ -132,8 +132,14 @@ pub fn page(queue: &Queue) -> Page {
 /// One ticket with its text. `None`: there is none with this stem.
 #[must_use]
 pub fn detail(queue: &Queue, stem: &Stem) -> Option<Detail> {
+    detail_on(queue, &page(queue), stem)
+}
+
+/// The same for who has laid the queue out already.
+#[must_use]
+pub(crate) fn detail_on(queue: &Queue, page: &Page, stem: &Stem) -> Option<Detail> {
     let found = queue.find(stem)?;
-    let ticket = page(queue).tickets.into_iter().find(|it| it.stem == found.stem)?;
+    let ticket = page.tickets.iter().find(|it| it.stem == found.stem)?.clone();
     let talk = |it: question::Exchange| Talk {
         number: it.number,
         question: it.question,

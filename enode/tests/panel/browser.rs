@@ -104,6 +104,55 @@ fn a_question_is_answered_in_three_places() {
 }
 
 #[test]
+fn options_are_chosen_in_three_places_and_without_script() {
+    let offer = "### Colour\n- (a) red\n- (b) blue\n\n### When\n- (a) now\n- (b) later\n";
+    let mut b = Browser::start();
+    for place in ["ticket", "dialog", "bell", "no script"] {
+        let panel = served_six();
+        panel.write("asks.md", &panel.read("asks.md").replace("Which colour?\n", offer));
+        b.script(place != "no script");
+        let path = if place == "ticket" { "/ticket/asks" } else { "/" };
+        b.call("Page.navigate", serde_json::json!({"url": panel.url(path)}));
+        b.until(&format!("location.port === '{}' && document.readyState === 'complete'", panel.port()));
+        match place {
+            "ticket" => {}
+            "dialog" => {
+                b.js("document.querySelector('#answer-asks').click()");
+                b.until("document.querySelector('dialog').open && document.activeElement.name === 'choose'");
+                audit(&mut b, place);
+            }
+            "bell" => {
+                b.js("document.querySelector('#bell > summary').click(); document.querySelector('#ask-asks > summary').click()");
+            }
+            _ => {
+                b.js("document.querySelector('#answer-asks').click()");
+                b.until("location.pathname === '/ticket/asks/answer' && document.querySelector('form.answer')");
+            }
+        }
+        let prefix = if place == "no script" { "dialog" } else { place };
+        let form = format!("document.getElementById('{prefix}-answer-asks').form");
+        assert_eq!(
+            b.text(&format!("[...{form}.querySelectorAll('legend bdi')].map((it) => it.textContent).join()")),
+            "Colour,When",
+            "{place}"
+        );
+        b.js(&format!(
+            "{form}.querySelector('[value=\"1:b\"]').click(); {form}.querySelector('[name=note-2]').focus()"
+        ));
+        b.typed("at night");
+        if place != "no script" {
+            // What is chosen is kept as what is typed is.
+            panel.write("open.md", &ticket("Changed", ""));
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+        b.js(&format!("{form}.querySelector('button.main').click()"));
+        super::wait_for("the answer", || panel.queue().join("asks-answer-1.done.md").exists());
+        let answer = panel.read("asks-answer-1.done.md");
+        assert!(answer.ends_with("\n\n1: (b)\n2: at night\n"), "{place}: {answer}");
+    }
+}
+
+#[test]
 fn r47_what_nobody_picks_up_is_unassigned_and_leaves_the_bell_by_itself() {
     let panel = served_six();
     let mut b = Browser::start();
@@ -289,6 +338,10 @@ fn screenshots_are_taken_where_a_folder_is_named() {
         ticket("Port the driver", "session_id: t1\nowner: bench-2\nassigned_at: 2026-11-30T00:00:00Z\n"),
     ));
     files.push(("bare.md".to_owned(), "nothing".to_owned()));
+    let options = "### Which driver goes first?\n- (a) the one for the sensor\n- (b) the one for the display\n\n### When?\n- (a) at once\n- (b) after the release\n";
+    for (_, text) in files.iter_mut().filter(|(name, _)| name == "asks.md") {
+        *text = text.replace("Which colour?\n", options);
+    }
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let panel = Served::with(&files, "127.0.0.1:0", "drain = \"graceful\"\nreason = \"moving the rack\"\n");
     let mut b = Browser::start();
@@ -299,7 +352,14 @@ fn screenshots_are_taken_where_a_folder_is_named() {
             let png = decoded(&b.screenshot());
             std::fs::write(folder.join(format!("{name}-{width}-{theme}.png")), png).unwrap();
         };
-        for (name, path) in [("board", "/"), ("ticket", "/ticket/asks"), ("new", "/new"), ("node", "/node")] {
+        for (name, path) in [
+            ("board", "/"),
+            ("ticket", "/ticket/asks"),
+            ("new", "/new"),
+            ("edit", "/ticket/waits/edit"),
+            ("node", "/node"),
+            ("error", "/ticket/gone"),
+        ] {
             b.open(&panel.url(path));
             shoot(&mut b, name);
         }

@@ -184,3 +184,65 @@ fn what_is_in_progress_is_not_taken_away_unasked() {
     assert_eq!(panel.post("/ticket/hand/unassign", &[("back", "/ticket/hand")]).status, 303);
     assert!(panel.files().contains_key("hand.md"));
 }
+
+const OFFER: &str = "### Colour\n- (a) red\n- (b) blue\n- (c) none\n\n### When\n1. (a) now\n2. (b) later\n";
+
+fn offered() -> Served {
+    let panel = served_six();
+    panel.write("asks.md", &panel.read("asks.md").replace("Which colour?\n", OFFER));
+    panel
+}
+
+/// The form for a question's options.
+fn seen(panel: &Served) -> String {
+    between(&panel.page("/ticket/asks/answer"), "name=\"seen\" value=\"", "\"")[0].clone()
+}
+
+#[test]
+fn an_answer_is_composed_of_what_was_chosen_and_said() {
+    let all: &[(&[(&str, &str)], &str)] = &[
+        (&[("choose", "1:c"), ("choose", "1:a")], "1: (a) (c)\n"),
+        (&[("choose", "2:b"), ("note-2", " only at  night"), ("note-1", "")], "2: (b) only at night\n"),
+        (&[("note-1", "neither"), ("answer", "Thank you.\r\n## not mine")], "1: neither\n\nThank you.\n### not mine\n"),
+        (&[("answer", "Green, please.")], "Green, please.\n"),
+    ];
+    for (fields, says) in all {
+        let panel = offered();
+        let seen = seen(&panel);
+        let fields: Vec<(&str, &str)> =
+            [("awaiting", "asks-answer-1"), ("seen", &seen)].into_iter().chain(fields.iter().copied()).collect();
+        let got = panel.post("/ticket/asks/answer", &fields);
+        assert_eq!(got.status, 303, "{fields:?}: {}", got.body);
+        let answer = panel.read("asks-answer-1.done.md");
+        assert!(answer.ends_with(&format!("## 답변 1\n\n{says}")), "{answer}");
+    }
+}
+
+#[test]
+fn what_is_not_offered_cannot_be_chosen_and_what_was_typed_stays() {
+    let panel = offered();
+    let seen = seen(&panel);
+    let all: [(super::Files<'_>, u16, &str); 5] = [
+        (&[("answer", " ")], 422, "Say something"),
+        (&[("choose", "1:x"), ("answer", "kept text")], 409, "has no option (x)"),
+        (&[("choose", "7:a"), ("answer", "kept text")], 409, "there is no group 7"),
+        (&[("choose", "nonsense"), ("answer", "kept text")], 409, "is no option"),
+        (&[("note-9", "x"), ("choose", "2:b"), ("answer", "kept text")], 409, "there is no group 9"),
+    ];
+    for (fields, status, says) in &all {
+        let fields: Vec<(&str, &str)> =
+            [("awaiting", "asks-answer-1"), ("seen", &seen)].into_iter().chain(fields.iter().copied()).collect();
+        let got = panel.post("/ticket/asks/answer", &fields);
+        assert_eq!(got.status, *status, "{fields:?}: {}", got.body);
+        assert!(got.body.contains(says), "{fields:?}: {}", got.body);
+        assert!(*status == 422 || got.body.contains("kept text"), "{fields:?}");
+        assert_eq!(got.body.contains("value=\"2:b\" checked"), fields.contains(&("choose", "2:b")), "{fields:?}");
+    }
+    // The same letters, another question: nothing is taken for what it was not.
+    panel.write("asks.md", &panel.read("asks.md").replace("(a) red", "(a) everything is deleted"));
+    let old = [("awaiting", "asks-answer-1"), ("seen", seen.as_str()), ("choose", "1:a"), ("answer", "kept text")];
+    let got = panel.post("/ticket/asks/answer", &old);
+    assert!(got.status == 409 && got.body.contains("changed meanwhile") && got.body.contains("kept text"));
+    assert!(!got.body.contains(" checked"), "a letter may mean something else now");
+    assert!(!panel.files().keys().any(|name| name.contains("answer")));
+}

@@ -188,3 +188,15 @@ fn beyond_loopback_only_the_token_opens_and_a_new_one_shuts() {
     std::fs::write(&file, "drain = \"\"\n").unwrap();
     assert_eq!(with("/", &format!("Cookie: {cookie}")).status, 503);
 }
+
+#[test]
+fn a_form_that_never_arrives_is_not_waited_for() {
+    let panel = served_six();
+    let port = panel.port();
+    let head = format!(
+        "POST /new HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://127.0.0.1:{port}\r\nContent-Type: \
+         application/x-www-form-urlencoded\r\nContent-Length: 1000"
+    );
+    let got = http::send(port, &head, "csrf=");
+    assert_eq!(got.status, 408, "{}", got.body);
+}

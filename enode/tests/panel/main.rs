@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
 
 mod audit;
+mod axe;
 mod board;
 mod browser;
 mod chromium;

@@ -1,0 +1,140 @@
+//! The queue at one moment with its layout: read and laid out once for a request, and not at all again while no file
+//! changes. A page of a large queue costs its drawing and a look at every file's stamp.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use shared::ticket::{Queue, Stem, Ticket};
+
+use super::{
+    Panel, Shared,
+    door::Visit,
+    fault::Fault,
+    shell::Shell,
+    ticket::{missing, stem},
+};
+use crate::tickets::{Folder, view};
+
+/// What all pages draw from.
+#[derive(Debug)]
+pub(super) struct Sight {
+    pub(super) queue: Queue,
+    pub(super) page: view::Page,
+}
+
+/// The last one that was laid out.
+#[derive(Debug, Default)]
+pub(super) struct Last(Mutex<Option<Arc<Sight>>>);
+
+impl Sight {
+    fn new(queue: Queue) -> Self {
+        let page = view::page(&queue);
+        Self { queue, page }
+    }
+
+    /// Whether a queue is this one. A file that has not changed is the same allocation.
+    fn is_of(&self, queue: &Queue) -> bool {
+        let same = |a: &[Arc<Ticket>], b: &[Arc<Ticket>]| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        same(self.queue.tickets(), queue.tickets())
+            && same(self.queue.twins(), queue.twins())
+            && self.queue.unread() == queue.unread()
+    }
+
+    /// The ticket that an address names.
+    ///
+    /// # Errors
+    /// There is none, and why.
+    pub(super) fn find(&self, stem: &Stem) -> Result<&Ticket, Fault> {
+        self.queue.find(stem).map(|it| &**it).ok_or_else(|| missing(&self.queue, stem))
+    }
+}
+
+impl Last {
+    /// The queue as its folder is now.
+    pub(super) fn look(&self, folder: &Folder) -> io::Result<Arc<Sight>> {
+        let queue = folder.read()?;
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = last.as_ref().filter(|known| known.is_of(&queue)) {
+            return Ok(known.clone());
+        }
+        Ok(last.insert(Arc::new(Sight::new(queue))).clone())
+    }
+}
+
+impl Panel {
+    /// Everything in the queue now.
+    pub(super) async fn look(self: &Arc<Self>) -> Result<Arc<Sight>, Fault> {
+        let panel = self.clone();
+        let seen = self.off(move |folder| panel.last.look(folder)).await?;
+        seen.map_err(|error| Fault::folder(self.folder.path(), &error))
+    }
+}
+
+/// What every page about one ticket begins with.
+pub(super) struct Asked {
+    pub(super) sight: Arc<Sight>,
+    /// As the address says it.
+    pub(super) stem: Stem,
+    pub(super) shell: Shell,
+}
+
+impl Asked {
+    /// # Errors
+    /// What is no name of a ticket, and a queue out of reach.
+    pub(super) async fn new(panel: &Shared, visit: &Visit, name: &str, here: &str) -> Result<Self, Fault> {
+        let stem = stem(name)?;
+        let sight = panel.look().await?;
+        let shell = Shell::new(panel, visit, here, "", &sight);
+        Ok(Self { sight, stem, shell })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::ticket::Suffixes;
+
+    use super::*;
+
+    #[test]
+    fn a_large_queue_is_read_and_laid_out_again_for_no_more_than_what_has_changed() {
+        const FILES: usize = 5_000;
+        let dir = tempfile::tempdir().unwrap();
+        let write = |at: usize, text: &str| {
+            std::fs::write(dir.path().join(format!("t{at}.md")), format!("---\ntitle: {text}\n---\n")).unwrap();
+        };
+        (0..FILES).for_each(|at| write(at, "old"));
+        let (folder, last) = (Folder::open(dir.path()).unwrap(), Last::default());
+        assert_eq!(*folder.suffixes(), Suffixes::new("", "").unwrap());
+        // Files as fresh as the clock's tick are read once more.
+        let settled = || {
+            for _ in 0..200 {
+                let before = folder.reads();
+                let sight = last.look(&folder).unwrap();
+                if folder.reads() == before {
+                    return sight;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            panic!("it is read again and again");
+        };
+        let first = settled();
+        assert_eq!(first.page.total, FILES);
+        let before = folder.reads();
+        assert!(Arc::ptr_eq(&first, &last.look(&folder).unwrap()), "nothing changed, and it was laid out again");
+        assert_eq!(folder.reads(), before);
+        (0..3).for_each(|at| write(at, "new"));
+        let next = last.look(&folder).unwrap();
+        assert_eq!(folder.reads() - before, 3);
+        assert_eq!(next.page.tickets.iter().filter(|it| it.title == "new").count(), 3);
+        // One that goes away costs nothing, and is seen.
+        settled();
+        let before = folder.reads();
+        std::fs::remove_file(dir.path().join("t7.md")).unwrap();
+        assert_eq!(last.look(&folder).unwrap().page.total, FILES - 1);
+        assert_eq!(folder.reads(), before);
+    }
+}
