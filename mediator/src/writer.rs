@@ -300,32 +300,15 @@ impl Loaded {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
-    use shared::domain::{Advert, Drain, Policy};
+    use shared::domain::{Drain, Policy};
 
     use super::*;
     use crate::service::sample;
 
     fn advert(policy: Policy) -> Box<dyn Job> {
         let node = sample::node("n1", "c");
-        let who = shared::domain::Speaker {
-            node: node.id,
-            instance: node.instance,
-            streams: Vec::new(),
-            principal: node.principal,
-        };
-        let command = Advert {
-            who,
-            label: node.label,
-            advert_no: node.advert_no + 1,
-            replaces: Vec::new(),
-            capabilities: node.capabilities,
-            policy,
-            stopping: false,
-            goodbye: false,
-            running: Vec::new(),
-            finished: Vec::new(),
-            agent_version: node.agent_version,
-        };
+        let number = node.advert_no + 1;
+        let command = sample::advert(node, policy, number);
         Box::new(Pending { command, decided: None, reply: oneshot::channel().0 })
     }
 

@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Failure, Outcome, args::PanelArgs, out::Out};
 use crate::{
-    config::{self, Config},
+    config::{self, Config, defaults::MEDIATOR},
     panel::serve::Setup,
     tickets::{
         Folder,
@@ -16,7 +16,6 @@ use crate::{
 };
 
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7071);
-const MEDIATOR: &str = "http://127.0.0.1:7070";
 
 /// Without a configured node the board is shown all the same, and says so.
 pub(super) async fn run(args: &PanelArgs, node: Result<Config, String>, out: &Out) -> Outcome {

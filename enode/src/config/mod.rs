@@ -184,12 +184,12 @@ impl Config {
 }
 
 /// Values of keys that nobody set.
-mod defaults {
+pub(crate) mod defaults {
     use shared::Duration;
 
     use crate::policy::quarantine::Rule;
 
-    pub(super) const MEDIATOR: &str = "http://127.0.0.1:7070";
+    pub(crate) const MEDIATOR: &str = "http://127.0.0.1:7070";
     pub(super) const PASS_ENV: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ"];
     pub(super) const GRACE: Duration = Duration::from_secs(10);
     pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(30);

@@ -8,7 +8,7 @@ use axum::{
     http::header,
     response::{IntoResponse, Response},
 };
-use sha2::{Digest, Sha256};
+use shared::sha256_hex;
 
 use super::fault::Fault;
 
@@ -22,9 +22,8 @@ pub(super) struct Asset {
 
 impl Asset {
     fn new(stem: &str, ending: &str, kind: &'static str, text: &'static str) -> Self {
-        let hash = Sha256::digest(text.as_bytes());
-        let hash: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-        Self { name: format!("{stem}-{hash}.{ending}"), kind, text }
+        let hash = sha256_hex(text.as_bytes());
+        Self { name: format!("{stem}-{hash:.12}.{ending}"), kind, text }
     }
 
     /// Where it is.

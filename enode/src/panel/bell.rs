@@ -1,8 +1,10 @@
 //! What a person must look at, on every page and whatever is filtered: tickets that nobody picks up, and questions.
 //! Nothing here is dismissed: at zero it is gone by itself.
 
-use sha2::{Digest, Sha256};
-use shared::ticket::{Queue, Status, Stem, options::Group, question};
+use shared::{
+    sha256_hex,
+    ticket::{Queue, Status, Stem, options::Group, question},
+};
 
 use super::{
     card::{Card, asked},
@@ -99,7 +101,7 @@ impl Asking {
             question: cut(&question::readable(text), QUESTION),
             asked: asked(ticket.asked_at),
             groups: question::options(body).into_iter().map(Choices::new).collect(),
-            seen: Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect(),
+            seen: sha256_hex(text.as_bytes()),
             typed: String::new(),
             wrong: String::new(),
         })

@@ -10,7 +10,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Redirect, Response},
 };
-use sha2::{Digest, Sha256};
+use shared::sha256_hex;
 use subtle::ConstantTimeEq;
 
 use super::{Shared, fault, fault::Fault, fields::Fields};
@@ -52,10 +52,8 @@ impl Door {
     }
 
     fn derive(&self, what: &str, of: &str) -> String {
-        let mut hash = Sha256::new();
         // The secret has a fixed length, and `what` is one of ours.
-        hash.update([self.secret.as_bytes(), what.as_bytes(), b"\0", of.as_bytes()].concat());
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        sha256_hex(&[self.secret.as_bytes(), what.as_bytes(), b"\0", of.as_bytes()].concat())
     }
 
     /// The word that a form must send back.

@@ -7,8 +7,10 @@ use axum::{
     http::{StatusCode, Uri},
     response::{IntoResponse, Redirect, Response},
 };
-use sha2::{Digest, Sha256};
-use shared::ticket::{Document, Lane, Queue, Stem, Ticket, key};
+use shared::{
+    sha256_hex,
+    ticket::{Document, Lane, Queue, Stem, Ticket, key},
+};
 
 use super::{
     Shared,
@@ -50,7 +52,7 @@ fn open<'a>(sight: &'a Sight, stem: &Stem) -> Result<&'a Ticket, Fault> {
 }
 
 fn print(ticket: &Ticket) -> String {
-    Sha256::digest(ticket.text.to_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    sha256_hex(&ticket.text.to_bytes())
 }
 
 /// What the form shows of a ticket.

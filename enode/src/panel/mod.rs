@@ -1,8 +1,8 @@
 //! The host panel: pages about the ticket queue of this machine, and above them about its node. Server-rendered HTML.
 //!
 //! `serve` binds and runs, `guard` decides who may come in and puts the rules of the browser on every answer, `door`
-//! knows the token, `live` notices changes, `sight` lays the queue out. Each page has a file: `board`, `ticket`, `new`, `edit`, `answer`, `unassign`,
-//! `node`; `bell` is on all of them. What a page shows it takes from `tickets::view` and the agent's own socket; what it
+//! knows the token, `live` notices changes, `sight` lays the queue out. Each page has a file: `board`, `ticket`, `new`,
+//! `edit`, `answer`, `unassign`, `node`; `bell` is on all of them. What a page shows it takes from `tickets::view` and the agent's own socket; what it
 //! writes goes through the functions of `tickets` and the policy file's writer. Nothing is decided here twice.
 //!
 //! `axum` is known here and nowhere else in this program.
@@ -32,16 +32,16 @@ mod words;
 
 use std::{io, sync::Arc};
 
-use crate::{
-    config::Config,
-    tickets::{Folder, client::Client},
-};
 use axum::{
     Router, middleware,
     routing::{get, post},
 };
-use door::Door;
-use fault::Fault;
+
+use self::{door::Door, fault::Fault};
+use crate::{
+    config::Config,
+    tickets::{Folder, client::Client},
+};
 
 /// What the pages need.
 #[expect(missing_debug_implementations, reason = "it holds secrets")]

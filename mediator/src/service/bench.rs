@@ -19,7 +19,7 @@ use super::{
     hub::Hub,
     leave::Leave,
     notify::Notifier,
-    sample::{NOW, POISON_NONCE, POISON_PRINCIPAL, contract, id, node},
+    sample::{NOW, POISON_NONCE, POISON_PRINCIPAL, advert, contract, id, node},
 };
 use crate::{clock::Clock, record::RecordStore, store::Store, writer::Writer};
 
@@ -106,20 +106,8 @@ impl Bench {
 
     /// The advert alone, for whoever sends it another way.
     pub(crate) fn advert_of(&self, name: &str, capability: &str, policy: Policy) -> Advert {
-        let node = node(name, capability);
-        Advert {
-            who: speaker(name),
-            label: node.label,
-            advert_no: self.now().millis(),
-            replaces: Vec::new(),
-            capabilities: node.capabilities,
-            policy,
-            stopping: false,
-            goodbye: false,
-            running: Vec::new(),
-            finished: Vec::new(),
-            agent_version: node.agent_version,
-        }
+        let said = advert(node(name, capability), policy, self.now().millis());
+        Advert { who: speaker(name), ..said }
     }
 
     pub(crate) async fn submit(&mut self, name: &str, text: &str) -> Submitted {

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use shared::{
     InstanceId, NodeId, Nonce, Principal, RunId, Timestamp,
     contract::Contract,
-    domain::{Assigned, Attempt, Capability, Drain, Lease, Node, Place, Policy, Run, RunState, Shape, Step, StepState},
+    domain::{
+        Advert, Assigned, Attempt, Capability, Drain, Lease, Node, Place, Policy, Run, RunState, Shape, Speaker, Step,
+        StepState,
+    },
 };
 
 /// A nonce that must never be seen.
@@ -68,6 +71,24 @@ pub(crate) fn node(name: &str, capability: &str) -> Node {
         seen_at: Timestamp::from_millis(NOW.millis() - 4_000),
         expires_at: Timestamp::from_millis(NOW.millis() + 56_000),
         agent_version: "0.1.0".to_owned(),
+    }
+}
+
+/// What the agent of this node says, with this policy.
+pub(crate) fn advert(node: Node, policy: Policy, advert_no: i64) -> Advert {
+    let streams = node.stream.into_iter().collect();
+    Advert {
+        who: Speaker { node: node.id, instance: node.instance, streams, principal: node.principal },
+        label: node.label,
+        advert_no,
+        replaces: Vec::new(),
+        capabilities: node.capabilities,
+        policy,
+        stopping: false,
+        goodbye: false,
+        running: Vec::new(),
+        finished: Vec::new(),
+        agent_version: node.agent_version,
     }
 }
 

@@ -174,10 +174,24 @@ impl Advert {
 
     /// Whether it says what the node's row says, but for the time and the advert's number.
     fn says_nothing_new(&self, old: &Node) -> bool {
-        let Node { id, rev: _, label, instance, stream: _, advert_no: _, stopping, principal, .. } = old;
-        let Node { capabilities, policy, seen_at: _, expires_at: _, agent_version, .. } = old;
+        // Every field is named, so that a new one cannot be forgotten here.
+        let Node {
+            id: _,
+            rev: _,
+            label,
+            instance,
+            stream: _,
+            advert_no: _,
+            stopping,
+            principal,
+            capabilities,
+            policy,
+            seen_at: _,
+            expires_at: _,
+            agent_version,
+        } = old;
         !self.goodbye
-            && (&self.who.node, &self.who.instance, &self.who.principal) == (id, instance, principal)
+            && (&self.who.instance, &self.who.principal) == (instance, principal)
             && (&self.label, &self.capabilities, &self.policy) == (label, capabilities, policy)
             && (self.stopping, &self.agent_version) == (*stopping, agent_version)
     }
