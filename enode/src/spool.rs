@@ -18,10 +18,11 @@ use shared::{NodeId, Nonce, RunId, Seq, StepName, Timestamp};
 
 use crate::{files, session::core::StepKey};
 
-/// The file that was the last result.
-const SPARE_RESULT: &str = ".next.tmp";
-/// A log in which nothing was written.
-const SPARE_LOG: &str = ".log.spare";
+/// Files that were results, for the next ones. A step can end before the result of the one before it is acknowledged, so
+/// that two are under way; the same goes for logs.
+const SPARE_RESULTS: [&str; 2] = [".next.tmp", ".next.other.tmp"];
+/// Logs in which nothing was written.
+const SPARE_LOGS: [&str; 2] = [".log.spare", ".log.other.spare"];
 
 /// The folder name of a node: its id, with the slot set apart by a sign that no id holds.
 #[must_use]
@@ -204,9 +205,12 @@ impl Spool {
     /// As the file system says.
     pub fn create_log(&self, key: &StepKey) -> io::Result<File> {
         let path = self.log_path(key);
-        match fs::rename(self.dir.join(SPARE_LOG), &path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            Ok(()) | Err(_) => {}
+        for spare in SPARE_LOGS {
+            match fs::rename(self.dir.join(spare), &path) {
+                Ok(()) => break,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(e),
+            }
         }
         in_folder(&self.dir, || OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path))
     }
@@ -259,7 +263,8 @@ impl Spool {
     /// As the file system says, such as a full disk.
     pub fn put(&self, record: &Record) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(record)?;
-        let (draft, path) = (self.dir.join(SPARE_RESULT), self.result_path(&record.key()));
+        let [first, other] = SPARE_RESULTS.map(|spare| self.dir.join(spare));
+        let (draft, path) = (if other.exists() { other } else { first }, self.result_path(&record.key()));
         in_folder(&self.dir, || write(&draft, &path, &text, |_| Ok(())))
     }
 
@@ -279,14 +284,20 @@ impl Spool {
         File::open(&self.dir)?.sync_all()
     }
 
+    /// Where a spare file goes: over the second one only if there are both.
+    fn place(&self, [first, other]: [&str; 2]) -> PathBuf {
+        let first = self.dir.join(first);
+        if first.exists() { self.dir.join(other) } else { first }
+    }
+
     /// The result was acknowledged.
     pub fn remove(&self, key: &StepKey) {
         let (result, log) = (self.result_path(key), self.log_path(key));
         // Files that are made and removed for every step are what a file system is slowest at, so they go round. A log
         // with anything in it does not: who still reads it must not find the next one's.
         let is_empty = fs::metadata(&log).is_ok_and(|it| it.len() == 0);
-        let log_gone = if is_empty { fs::rename(&log, self.dir.join(SPARE_LOG)) } else { fs::remove_file(&log) };
-        for (path, gone) in [(&result, fs::rename(&result, self.dir.join(SPARE_RESULT))), (&log, log_gone)] {
+        let log_gone = if is_empty { fs::rename(&log, self.place(SPARE_LOGS)) } else { fs::remove_file(&log) };
+        for (path, gone) in [(&result, fs::rename(&result, self.place(SPARE_RESULTS))), (&log, log_gone)] {
             match gone {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     tracing::warn!(path = %path.display(), error = %e, "cannot remove from the spool");

@@ -32,7 +32,9 @@ use crate::{
     http::Pages,
     metrics,
     record::{self, RecordStore},
-    service::{Services, contracts::Contracts, gc, hub::Hub, leave::Leave, notify::Notifier, relay, seal},
+    service::{
+        Services, contracts::Contracts, gc, hub::Hub, leave::Leave, notify::Notifier, relay, seal, texts::Texts,
+    },
     state,
     store::Store,
     tls::{self, ServerTls},
@@ -100,6 +102,7 @@ pub async fn serve(config: Config, new_database: bool) -> anyhow::Result<()> {
         settings: config.lease,
         writer,
         contracts: Contracts::default(),
+        texts: Texts::default(),
         hub: hub.clone(),
         leave: leave.clone(),
         events: watched,

@@ -117,7 +117,10 @@ impl Agent {
     /// Starts the process (again).
     pub fn restart(&mut self) {
         assert!(self.child.is_none(), "it is still running");
-        let log = File::options().create(true).append(true).open(self.log_path()).expect("a log file");
+        // In a folder of its own: the agent watches the one of its policy.
+        let path = self.log_path();
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder for the log");
+        let log = File::options().create(true).append(true).open(path).expect("a log file");
         let mut command = limited(self.command(&["run"]), self.descriptors);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.child = Some(command.spawn().expect("start the agent"));
@@ -205,7 +208,7 @@ impl Agent {
     }
 
     fn log_path(&self) -> PathBuf {
-        self.home.path().join("enode.log")
+        self.home.path().join("log/enode.log")
     }
 
     /// What it has logged.

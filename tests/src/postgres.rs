@@ -31,6 +31,7 @@ const USER: &str = "postgres";
 #[derive(Debug)]
 pub struct Server {
     dir: tempfile::TempDir,
+    settings: &'static [&'static str],
     running: Mutex<Option<Running>>,
 }
 
@@ -47,6 +48,18 @@ impl Server {
     /// # Errors
     /// What is missing, or what the server said.
     pub fn start() -> Result<Self> {
+        Self::start_with(&["fsync=off", "full_page_writes=off"])
+    }
+
+    /// The same with `fsync`, as it is shipped.
+    ///
+    /// # Errors
+    /// What is missing, or what the server said.
+    pub fn start_durable() -> Result<Self> {
+        Self::start_with(&[])
+    }
+
+    fn start_with(settings: &'static [&'static str]) -> Result<Self> {
         let bin = bin_dir()?;
         let dir = tempfile::Builder::new().prefix("pg-").tempdir()?;
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
@@ -61,7 +74,7 @@ impl Server {
             .args(["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"])
             .output()?;
         ensure!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        let server = Self { dir, running: Mutex::default() };
+        let server = Self { dir, settings, running: Mutex::default() };
         server.resume()?;
         Ok(server)
     }
@@ -114,7 +127,7 @@ impl Server {
         let log = self.dir.path().join("log");
         let mut command = as_server(&bin.join("postgres"));
         command.arg("-D").arg(data).arg("-k").arg(self.dir.path());
-        for setting in ["listen_addresses=", "fsync=off", "full_page_writes=off", "max_connections=200"] {
+        for setting in ["listen_addresses=", "max_connections=200"].iter().chain(self.settings) {
             command.args(["-c", setting]);
         }
         let out = fs::File::create(&log)?;

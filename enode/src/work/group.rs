@@ -9,7 +9,7 @@ use std::{
     io,
     os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
@@ -122,7 +122,14 @@ struct Note {
 #[derive(Debug, Clone)]
 pub struct Notes {
     path: PathBuf,
-    file: Arc<Mutex<File>>,
+    open: Arc<Mutex<Open>>,
+}
+
+/// The file, and whether a note may stand in it.
+#[derive(Debug)]
+struct Open {
+    file: File,
+    noted: bool,
 }
 
 impl Notes {
@@ -132,18 +139,21 @@ impl Notes {
     /// The folder could not be made.
     pub fn open(state_dir: &Path, node: &NodeId) -> io::Result<Self> {
         let path = state_dir.join("groups").join(format!("{}.json", folder_name(node)));
-        let file = open_note(&path)?;
-        Ok(Self { path, file: Arc::new(Mutex::new(file)) })
+        let open = Open { file: open_note(&path)?, noted: true };
+        Ok(Self { path, open: Arc::new(Mutex::new(open)) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes a line, into a new file if a step has removed the one that is open.
-    fn put(&self, line: &[u8]) -> io::Result<()> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+    fn put(&self, open: &mut Open, line: &[u8]) -> io::Result<()> {
         let identity = |it: fs::Metadata| (it.dev(), it.ino());
-        if fs::symlink_metadata(&self.path).map(identity).ok() != file.metadata().map(identity).ok() {
-            *file = open_note(&self.path)?;
+        if fs::symlink_metadata(&self.path).map(identity).ok() != open.file.metadata().map(identity).ok() {
+            open.file = open_note(&self.path)?;
         }
-        file.write_all_at(line, 0)
+        open.file.write_all_at(line, 0)
     }
 
     /// Notes that a group with this `$OUT` is about to start.
@@ -168,13 +178,22 @@ impl Notes {
         let mut line = serde_json::to_vec(&Note { group, started, boot, run_id, out })?;
         line.push(b'\n');
         // Not synced: what outlives the machine's power names another boot.
-        self.put(&line)
+        let mut open = self.lock();
+        open.noted = true;
+        self.put(&mut open, &line)
     }
 
-    /// The group is gone.
+    /// The group is gone. Costs nothing where none is noted.
     pub fn clear(&self) {
-        if let Err(e) = self.put(b"\n") {
-            tracing::warn!(path = %self.path.display(), error = %e, "cannot remove the note of a process group");
+        let mut open = self.lock();
+        if !open.noted {
+            return;
+        }
+        match self.put(&mut open, b"\n") {
+            Ok(()) => open.noted = false,
+            Err(e) => {
+                tracing::warn!(path = %self.path.display(), error = %e, "cannot remove the note of a process group");
+            }
         }
     }
 

@@ -20,6 +20,7 @@ use super::{
     leave::Leave,
     notify::Notifier,
     sample::{NOW, POISON_NONCE, POISON_PRINCIPAL, advert, contract, id, node},
+    texts::Texts,
 };
 use crate::{clock::Clock, record::RecordStore, store::Store, writer::Writer};
 
@@ -57,6 +58,7 @@ impl Bench {
             settings: Settings::default(),
             writer,
             contracts: Contracts::default(),
+            texts: Texts::default(),
             hub,
             leave,
             events: receiver,

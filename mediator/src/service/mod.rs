@@ -25,6 +25,7 @@ pub mod report;
 pub(crate) mod sample;
 pub mod seal;
 pub mod submit;
+pub mod texts;
 pub mod upload;
 
 use shared::domain::Settings;
@@ -48,6 +49,8 @@ pub struct Services {
     pub writer: Writer,
     /// Contracts of what was claimed here.
     pub contracts: contracts::Contracts,
+    /// Contracts that were submitted here lately.
+    pub texts: texts::Texts,
     /// Open work streams.
     pub hub: hub::Hub,
     /// The planned stop.

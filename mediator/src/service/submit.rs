@@ -1,14 +1,12 @@
 //! Submit a contract: enqueue and scan.
 
-use std::sync::Arc;
-
 use shared::{
     Principal, RunId,
     contract::{self, Contract},
-    domain::{Shape, Submit, Submitted},
+    domain::{Submit, Submitted},
 };
 
-use super::Services;
+use super::{Services, texts::Read};
 use crate::{clock, error::Error, schema};
 
 /// A contract as it came in.
@@ -28,7 +26,7 @@ impl Services {
     /// # Errors
     /// A contract that does not parse, a run id that is taken, a store that is not available.
     pub async fn submit(&self, command: SubmitCommand) -> Result<Submitted, Error> {
-        let contract = parse(command.contract_text).await?;
+        let Read { contract, hash, shape } = self.texts.read(command.contract_text).await?;
         let run = match (command.run_id, &contract.run_id) {
             (None, Some(run)) => run.clone(),
             (id, _) => {
@@ -36,13 +34,7 @@ impl Services {
                 RunId::new(&id).map_err(|error| Error::invalid("run_id", error.to_string()))?
             }
         };
-        let submit = Submit {
-            run,
-            principal: command.principal,
-            contract_hash: contract::contract_hash(&contract).into(),
-            shape: Shape::new(&contract.requires),
-            contract: Arc::new(contract),
-        };
+        let submit = Submit { run, principal: command.principal, contract_hash: hash, shape, contract };
         self.writer.apply(submit).await
     }
 }

@@ -47,6 +47,12 @@ pub(super) async fn open(url: &str) -> Result<Pools, StoreError> {
             ("statement_timeout", "30s"),
             // A mediator that was frozen must not hold the fleet's lock for ever.
             ("idle_in_transaction_session_timeout", "30s"),
+            // A plan is kept for as long as the connection, and most are made while the tables are empty: to read all of
+            // one is the cheapest then, and stays so while it grows to a million rows. There is an index for whatever
+            // is asked here, so go by those, row by row.
+            ("enable_seqscan", "off"),
+            ("enable_hashjoin", "off"),
+            ("enable_mergejoin", "off"),
         ])
         .disable_statement_logging();
     let writer = Link::new(options.clone(), verdict);

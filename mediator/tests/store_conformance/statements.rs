@@ -1,7 +1,7 @@
 //! What a commit costs: the number of statements does not depend on the number of rows.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
 };
 
@@ -57,12 +57,7 @@ async fn group(bed: &Bed, world: &mut World, fleet: &mut Fleet, ops: &[Op]) {
     tx.commit().await.unwrap();
 }
 
-async fn d05_a_group_costs_what_one_costs(bed: Bed) {
-    let seen = Seen::default();
-    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(seen.clone()));
-    // Far ahead of PostgreSQL's own clock, so that nothing looks expired there.
-    let mut world = World::new(Timestamp::from_millis(4_102_444_800_000));
-    let mut fleet = Fleet::default();
+fn adverts() -> Vec<Op> {
     let advert = |node| Op::Advert {
         node,
         drain: shared::domain::Drain::None,
@@ -71,7 +66,45 @@ async fn d05_a_group_costs_what_one_costs(bed: Bed) {
         restart: false,
         more: true,
     };
-    let adverts: Vec<Op> = (0..4).map(advert).collect();
+    (0..4).map(advert).collect()
+}
+
+/// A server plans most statements once, for tables that are empty then. They fill up, and the plan stays.
+#[tokio::test]
+async fn no_statement_reads_a_table_that_has_grown_from_one_end_to_the_other() {
+    const RUNS: usize = 300;
+    let bed = Bed::postgres().await;
+    let mut world = World::new(Timestamp::from_millis(4_102_444_800_000));
+    let mut fleet = Fleet::default();
+    group(&bed, &mut world, &mut fleet, &adverts()).await;
+    for _ in 0..RUNS / 2 {
+        let work = (0..4).flat_map(|node| [Op::Claim { node }, Op::Report { node, exit: 0, pick: 0 }]);
+        let ops: Vec<Op> = [Op::Submit { contract: 3 }, Op::Submit { contract: 3 }].into_iter().chain(work).collect();
+        group(&bed, &mut world, &mut fleet, &ops).await;
+        fleet.forget_idle_runs();
+    }
+    let stored = BTreeSet::from_iter(world.runs.iter().map(|(run, _)| run.clone()));
+    assert_eq!(bed.store.read().await.unwrap().whole_runs(&stored).await.unwrap().len(), RUNS);
+    let read = "SELECT sum(n_tup_ins), sum(seq_tup_read) FROM pg_stat_user_tables WHERE relname IN ('runs', 'steps', 'attempts')";
+    // A connection tells now and then what it has done, while it does something.
+    let sequentially: usize = loop {
+        group(&bed, &mut world, &mut fleet, &adverts()).await;
+        let seen = bed.sql(read).await;
+        let (made, read) = seen.split_once('|').unwrap();
+        if made.parse::<usize>().unwrap() >= 3 * RUNS {
+            break read.parse().unwrap();
+        }
+    };
+    assert!(sequentially <= RUNS, "{sequentially} rows were read that nobody asked for");
+}
+
+async fn d05_a_group_costs_what_one_costs(bed: Bed) {
+    let seen = Seen::default();
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(seen.clone()));
+    // Far ahead of PostgreSQL's own clock, so that nothing looks expired there.
+    let mut world = World::new(Timestamp::from_millis(4_102_444_800_000));
+    let mut fleet = Fleet::default();
+    let adverts = adverts();
     group(&bed, &mut world, &mut fleet, &adverts).await;
     seen.take();
 

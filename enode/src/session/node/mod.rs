@@ -304,8 +304,10 @@ impl Node {
     /// Leases have ended: what runs is stopped, what is spooled is dropped, what lies about is removed.
     fn end(&self, inner: &mut Inner, gone: &[LeaseKey]) {
         for lease in gone {
-            tracing::info!(node = %self.id, run_id = %lease.0, "the lease has ended");
+            // That its last step was acknowledged has been told.
+            tracing::debug!(node = %self.id, run_id = %lease.0, "the lease has ended");
             if let Some(current) = inner.current.as_ref().filter(|it| it.key.run == lease.0 && it.nonce == lease.1) {
+                tracing::info!(node = %self.id, run_id = %lease.0, step = %current.step, "the lease has ended, and its step with it");
                 current.order(Stop { cause: StopCause::LeaseEnded, grace: self.grace });
             }
             self.outbox.drop_lease(lease);

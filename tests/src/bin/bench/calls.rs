@@ -1,11 +1,17 @@
 //! A client as users have it: submits and looks, over one connection.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use proto::v1::{self, run_service_client::RunServiceClient};
-use tests::{Engine, Mediator};
+use tests::{
+    Engine, Mediator,
+    postgres::{Database, Server},
+};
 use tokio::runtime::Runtime;
 use tonic::{
     metadata::{Ascii, MetadataValue},
@@ -35,7 +41,18 @@ pub(crate) fn mediator(engine: Engine, extra: &[(&str, &str)]) -> Mediator {
     // The tests' own times are much shorter.
     let shipped =
         [("MEDIATOR_LEASE__RENEW", "10s"), ("MEDIATOR_REAP_INTERVAL", "1s"), ("MEDIATOR_SWEEP_INTERVAL", "1m")];
-    Mediator::start_with(engine, &[&shipped, extra].concat())
+    let extra = [&shipped, extra].concat();
+    let mut mediator = match engine {
+        Engine::Sqlite => Mediator::start_with(engine, &extra),
+        Engine::Postgres => Mediator::start_on(durable().expect("PostgreSQL"), &extra),
+    };
+    mediator.home.disable_cleanup(true);
+    mediator
+}
+
+/// A database of a server that syncs.
+fn durable() -> Result<Database> {
+    Database::on(&Arc::new(Server::start_durable()?))
 }
 
 /// What the benchmark's own side runs on.

@@ -18,6 +18,8 @@ mod stored;
 mod throughput;
 
 use std::{
+    fs::Permissions,
+    os::unix::fs::PermissionsExt as _,
     panic::{AssertUnwindSafe, catch_unwind},
     process::ExitCode,
     time::Instant,
@@ -100,6 +102,7 @@ fn run() -> Result<()> {
     };
     let chosen: Vec<&Family> = FAMILIES.iter().filter(wanted).collect();
     ensure!(!chosen.is_empty(), "no measurement has {words:?} in its name; there are: {}", names());
+    let _kept = keep_everything()?;
     let (mut board, mut failed, started) = (Board::default(), Vec::new(), Instant::now());
     for family in chosen {
         println!("\n== {}", family.name);
@@ -119,6 +122,14 @@ fn run() -> Result<()> {
     println!("{} is written; it took {:.0} s", path.display(), started.elapsed().as_secs_f64());
     ensure!(failed.is_empty(), "not measured to the end: {}", failed.join(", "));
     Ok(())
+}
+
+/// A folder for all that the measurements make. It goes at the end, and nothing in it before: a file system that looks for a
+/// free inode passes over those that were freed in the last minutes, and the next measurement would pay for that.
+fn keep_everything() -> Result<tempfile::TempDir> {
+    let folder = tempfile::Builder::new().prefix("bench-").permissions(Permissions::from_mode(0o755)).tempdir()?;
+    tempfile::env::override_temp_dir(folder.path()).map_err(|_| anyhow!("something was made before"))?;
+    Ok(folder)
 }
 
 fn names() -> String {
