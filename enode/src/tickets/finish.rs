@@ -10,6 +10,7 @@ use shared::ticket::{
 use super::{
     Folder,
     back::held,
+    begun, fail,
     gate::Gate,
     moves::{self, Lost},
     repair::repair,
@@ -58,7 +59,7 @@ pub fn create(folder: &Folder, new: &New<'_>) -> Result<Arc<Ticket>, NewError> {
 
 fn create_drawing(folder: &Folder, new: &New<'_>, mut draw: impl FnMut() -> String) -> Result<Arc<Ticket>, NewError> {
     let _gate = Gate::enter(folder)?;
-    let queue = folder.read()?;
+    let queue = repair(folder)?;
     let given = new.deps.iter().map(|stem| ("deps", stem)).chain(new.req.map(|stem| ("req", stem)));
     for (key, stem) in given {
         if queue.lane(stem).is_none() {
@@ -83,9 +84,16 @@ fn create_drawing(folder: &Folder, new: &New<'_>, mut draw: impl FnMut() -> Stri
     Err(NewError::NoName)
 }
 
-/// Writes a file that is not there yet.
+/// Writes a file that is not there yet. The caller holds the gate, and has repaired: one thing at a time is begun.
 pub(super) fn publish_new(folder: &Folder, file: &str, text: &str) -> io::Result<Result<(), Lost>> {
-    moves::publish(folder, write::draft(folder, text.as_bytes(), None)?, file, "new")
+    let draft = write::draft(folder, text.as_bytes(), None)?;
+    fail::at("new", "drafted");
+    // Without hard links the name is there before its text is.
+    begun::note(folder, file)?;
+    fail::at("new", "noted");
+    let published = moves::publish(folder, draft, file, "new")?;
+    begun::over(folder)?;
+    Ok(published)
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub(super) struct Read {
     pub(super) stamp: Stamp,
     pub(super) mode: u32,
     pub(super) owner: (u32, u32),
-    born_ns: i64,
+    pub(super) born_ns: i64,
 }
 
 impl Stamp {

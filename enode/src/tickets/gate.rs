@@ -2,14 +2,13 @@
 //! is taken in it.
 
 use std::{
-    fs::{File, OpenOptions, Permissions},
+    fs::{File, OpenOptions},
     io::{self, Read, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
 };
 
 use shared::Duration;
 
-use super::Folder;
+use super::{Folder, hidden};
 use crate::clock;
 
 const FILE: &str = ".tickets.lock";
@@ -26,18 +25,14 @@ impl Gate {
         let path = folder.at(FILE);
         let context =
             |error: io::Error| io::Error::new(error.kind(), format!("cannot lock {}: {error}", path.display()));
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o666);
-        let file = match options.open(&path) {
-            Ok(file) => {
-                // Other users of a shared folder come after us, whatever our mask says. Only its owner may do this.
-                drop(file.set_permissions(Permissions::from_mode(0o666)));
-                file
-            }
+        let file = match hidden::open_or_make(folder, FILE) {
             // Locking it, and reading the tag that is there, needs no more.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => File::open(&path).map_err(context)?,
-            Err(error) => return Err(context(error)),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                hidden::open(folder, FILE, OpenOptions::new().read(true))
+            }
+            opened => opened,
         };
+        let file = file.map_err(context)?;
         file.lock().map_err(context)?;
         Ok(Self { file })
     }
@@ -64,7 +59,7 @@ impl Gate {
 /// Where that cannot be written, everybody looks.
 pub(super) fn note_look(folder: &Folder) {
     use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
-    let Ok(file) = OpenOptions::new().write(true).open(folder.at(FILE)) else { return };
+    let Ok(file) = hidden::open(folder, FILE, OpenOptions::new().write(true)) else { return };
     // Both times: only so it is allowed to whoever may write the file, and not to its owner alone.
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let _unwritten = futimens(&file, &Timestamps { last_access: now, last_modification: now });
@@ -80,7 +75,11 @@ pub(super) fn is_looked_after(folder: &Folder, within: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
+    use std::{
+        fs::Permissions,
+        os::unix::fs::PermissionsExt,
+        process::{Command, Stdio},
+    };
 
     use super::{super::fake_tests::Fake, *};
 
@@ -96,6 +95,49 @@ mod tests {
         std::fs::write(dir.join("held"), "").unwrap();
         loop {
             std::thread::park();
+        }
+    }
+
+    /// A folder comes from anywhere, from a shared disk or from a clone: what lies under our names may lead out of it.
+    #[test]
+    fn what_is_no_file_of_ours_under_our_names_is_refused_and_what_it_leads_to_stays() {
+        use std::{os::unix::fs::symlink, sync::mpsc, time::Duration as Std};
+        let asking = "---\ntitle: t\n---\n";
+        for name in [FILE, ".tickets.begun"] {
+            for kind in ["link", "pipe", "second name"] {
+                let (fake, outside) = (
+                    Fake::with(&[("a.md", asking)], super::super::links::Links::Refused),
+                    tempfile::tempdir().unwrap(),
+                );
+                let (victim, path) = (outside.path().join("victim"), fake.folder.at(name));
+                std::fs::write(&victim, "theirs").unwrap();
+                std::fs::set_permissions(&victim, Permissions::from_mode(0o600)).unwrap();
+                match kind {
+                    "link" => symlink(&victim, &path).unwrap(),
+                    "pipe" => rustix::fs::mknodat(
+                        rustix::fs::CWD,
+                        &path,
+                        rustix::fs::FileType::Fifo,
+                        rustix::fs::Mode::RWXU,
+                        0,
+                    )
+                    .unwrap(),
+                    _ => std::fs::hard_link(&victim, &path).unwrap(),
+                }
+                let (done, ends) = mpsc::channel();
+                let folder = fake.folder.clone();
+                std::thread::spawn(move || {
+                    let claimed = super::super::claim::next(&folder, |_| true);
+                    let _nobody_waits = done.send(claimed.map(|it| it.map(|it| it.ticket.stem.clone())));
+                });
+                let claimed = ends.recv_timeout(Std::from_secs(10)).expect("it waits for nobody");
+                let said = claimed.unwrap_err().to_string();
+                assert!(said.contains(name) && said.contains("remove it"), "{name} {kind}: {said}");
+                note_look(&fake.folder);
+                assert_eq!(std::fs::read_to_string(&victim).unwrap(), "theirs", "{name} {kind}");
+                let mode = std::fs::metadata(&victim).unwrap().permissions().mode();
+                assert_eq!(mode & 0o777, 0o600, "{name} {kind}");
+            }
         }
     }
 

@@ -24,6 +24,7 @@ mod file_work;
 pub mod finish;
 pub mod folder;
 mod gate;
+mod hidden;
 mod links;
 mod moves;
 pub mod reap;
