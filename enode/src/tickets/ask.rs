@@ -35,9 +35,6 @@ pub enum AnswerError {
     /// Nothing was said.
     #[error("the answer is empty: say something")]
     Empty,
-    /// The asking ticket cannot be named in one line.
-    #[error(transparent)]
-    Value(#[from] key::BadValue),
     /// The operating system's.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -60,7 +57,7 @@ pub fn answer(folder: &Folder, stem: &Stem, text: &str) -> Result<String, Answer
     }
     let number = question::next_number(ticket.text.body()).saturating_sub(1).max(1);
     let file = folder.name(&awaiting, Lane::Done);
-    match publish_new(folder, &file, &question::answer_file(&ticket, &awaiting, number, text)?)? {
+    match publish_new(folder, &file, &question::answer_file(&ticket, &awaiting, number, text))? {
         Ok(()) => Ok(file),
         Err(Lost::Taken | Lost::Gone) => Err(AnswerError::Answered(file)),
     }
@@ -250,7 +247,7 @@ pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Vec
     let queue = off(folder, |folder| folder.read()).await?;
     let mut settled = Vec::new();
     for entry in line(&queue) {
-        let Some(Hold::AnswerWait { .. }) = &entry.hold else { continue };
+        let Some(Hold::AnswerWait { awaiting, .. }) = &entry.hold else { continue };
         let Some(origin) = Origin::of_last(entry.ticket.text.body()) else { continue };
         let Ok(run) = RunId::new(&origin.run) else { continue };
         let why = match runs.get(&run).await? {
@@ -260,9 +257,11 @@ pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Vec
             // This may be another fleet's mediator. A person's answer unlocks it as ever.
             RunNow::Unknown => continue,
         };
-        let stem = entry.ticket.stem.clone();
-        let written =
-            off(folder, move |folder| answer(folder, &stem, why).map_err(|error| io::Error::other(error.to_string())));
+        // Of this question: by now its ticket may ask the next one.
+        let awaiting = awaiting.clone();
+        let written = off(folder, move |folder| {
+            answer(folder, &awaiting, why).map_err(|error| io::Error::other(error.to_string()))
+        });
         match written.await {
             Ok(file) => settled.push(file),
             Err(trouble) => tracing::warn!(ticket = %entry.ticket.stem, "its question could not be settled: {trouble}"),

@@ -85,6 +85,22 @@ fn a_question_that_nobody_asks_any_more_is_settled() {
     }
 }
 
+/// While the mediator was asked, a person has answered and the next question came: that one nobody has answered.
+#[test]
+fn what_is_settled_is_the_question_that_was_looked_at() {
+    let fake = Fake::new(&[("a.md", ASKING)]);
+    let folder = fake.folder.clone();
+    let goes_on = move || {
+        std::fs::write(folder.at("q.done.md"), "---\nkind: answer\n---\nyes\n").unwrap();
+        let next = ASKING.replace("[q]", "[q, p]").replace("awaiting: q", "awaiting: p");
+        std::fs::write(folder.at("a.md"), format!("{next}\n## 질문 2\n\nAnd now?\n")).unwrap();
+    };
+    let table = Table::of(&[("r1", RunNow::Succeeded)]);
+    let table = Table { meanwhile: Some(("get r1", Box::new(goes_on))), ..table };
+    assert_eq!(settle_with(&fake, &table), Vec::<String>::new());
+    assert_eq!(fake.names(), ["a.md", "q.done.md"]);
+}
+
 /// A mediator whose step takes one answer. Whoever wants to answer waits until the other one wants to, too.
 struct OneAnswer {
     origin: Origin,

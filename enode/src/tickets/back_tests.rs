@@ -133,3 +133,32 @@ fn r47_unassigning_an_open_ticket_removes_session_id_and_nothing_else() {
     assert!(!clear_accident(&fake.folder, &stem()).unwrap());
     assert_eq!(shared::ticket::order::accidents(&fake.folder.read().unwrap()).count(), 0);
 }
+
+/// Such a name cannot stand in a list on one line.
+#[test]
+fn whatever_a_ticket_is_called_it_can_ask() {
+    for odd in ["it's urgent", "a,b", "\"x\"", "[x]", " x", "x\u{2028}y", "'"] {
+        let deps = "---\ntitle: t\ndeps:\n  - old\n  - c,d\nsession_id: r1\n---\nbody\n";
+        let fake = Fake::new(&[(&format!("{odd}.wip.md"), deps)]);
+        let stem = Stem::new(odd).unwrap();
+        let how = Return::Ask { text: "which?".to_owned(), origin: None };
+        let asked = give_back(&fake.folder, &stem, Some("r1"), &how, Timestamp::default()).unwrap();
+        let Returned::Asked { awaiting } = asked else { panic!("{odd}: {asked:?}") };
+        assert!(!awaiting.as_str().contains([',', '[', ']', '"', '\'', '\u{2028}']), "{odd}: {awaiting}");
+        let queue = fake.folder.read().unwrap();
+        let ticket = queue.find(&stem).unwrap();
+        let deps = ["old", "c,d", awaiting.as_str()].map(|it| Stem::new(it).unwrap());
+        assert_eq!((ticket.deps.as_slice(), ticket.awaiting.as_ref()), (&deps[..], Some(&awaiting)), "{odd}");
+    }
+}
+
+/// The queue's own question begins a new count; the question of a Run is none of its failures.
+#[test]
+fn r26_what_a_run_asks_forgives_no_attempt() {
+    let fake = Fake::new(&[("a.wip.md", &HELD.replace("squad: z", "attempts: 2"))]);
+    let how = Return::Ask { text: "which?".to_owned(), origin: None };
+    assert!(matches!(give(&fake, Some("r1"), &how), Returned::Asked { .. }));
+    std::fs::rename(fake.folder.at("a.md"), fake.folder.at("a.wip.md")).unwrap();
+    assert!(matches!(give(&fake, None, &attempt()), Returned::Asked { .. }), "{:?}", fake.files());
+    assert!(fake.text("a.md").contains("\nattempts: 0\n"));
+}

@@ -62,8 +62,12 @@ pub(super) struct Table {
     pub(super) runs: BTreeMap<String, RunNow>,
     pub(super) silent: bool,
     pub(super) form: Option<String>,
+    /// What it refuses.
+    pub(super) refuses: Option<&'static str>,
     /// Nothing ever changes.
     pub(super) is_quiet: bool,
+    /// Under which work a Run was submitted; one that is not named here is of every work.
+    pub(super) works: BTreeMap<String, String>,
     /// What happens while a question is asked that begins with this word.
     pub(super) meanwhile: Option<(&'static str, Happens)>,
     /// What was asked of it, in order.
@@ -84,6 +88,9 @@ impl Table {
     fn hear(&self, text: String) -> Result<(), Trouble> {
         if let Some((_, happens)) = self.meanwhile.as_ref().filter(|(word, _)| text.starts_with(word)) {
             happens();
+        }
+        if self.refuses.is_some_and(|word| text.starts_with(word)) {
+            return Err(Trouble::Refused("not so".to_owned()));
         }
         self.heard.lock().unwrap().push(text);
         if self.silent { Err(Trouble::Silent { why: "nobody is there".to_owned(), unsent: true }) } else { Ok(()) }
@@ -107,7 +114,8 @@ impl Runs for Table {
     }
     async fn open_of(&self, work: &str) -> Result<Vec<RunId>, Trouble> {
         self.hear(format!("open {work}"))?;
-        let open = self.runs.iter().filter(|(_, now)| matches!(now, RunNow::Open { .. }));
+        let is_of = |run: &String| self.works.get(run).is_none_or(|its| its == work);
+        let open = self.runs.iter().filter(|(run, now)| is_of(run) && matches!(now, RunNow::Open { .. }));
         Ok(open.map(|(id, _)| RunId::new(id).unwrap()).collect())
     }
     async fn submit(&self, run: &RunId, _: &[u8]) -> Result<(), Trouble> {

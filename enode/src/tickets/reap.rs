@@ -105,8 +105,8 @@ async fn one(
             return Ok(None);
         }
         let why = format!("nobody has said for {grace} who works on it");
-        // No attempt: `session_id` is in the file before a Run can exist.
-        return back(folder, ticket, None, Return::Plain, why, now).await.map(Some);
+        // An attempt: what kills its worker before it has a Run must not do so for ever.
+        return back(folder, ticket, None, Return::Attempt(why.clone()), why, now).await.map(Some);
     };
     let state = match RunId::new(session) {
         Ok(run) => runs.get(&run).await?,

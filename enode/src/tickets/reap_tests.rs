@@ -65,12 +65,18 @@ fn r24_r25_what_says_no_owner_has_three_minutes_and_a_hand_claim_for_ever() {
     check("claimed_at: 2020-01-01T00:00:00Z\n", &table, 1_000_000, "a.wip.md");
 }
 
-/// `session_id` is in the file before a Run can exist: without it there was none.
+/// A ticket that kills its worker between claim and Run must not do so for ever.
 #[test]
-fn what_was_killed_before_it_said_which_run_has_cost_no_attempt() {
-    let fake = Fake::new(&[("a.wip.md", &held("attempts: 2\n"))]);
-    reap_now(&fake, &Table::default(), crate::clock::now() + Duration::from_secs(190)).unwrap();
-    assert!(fake.text("a.md").contains("\nattempts: 2\n"));
+fn r26_what_was_killed_before_it_said_which_run_counts_as_well() {
+    let late = crate::clock::now() + Duration::from_secs(190);
+    for (attempts, after) in [(0, "\nattempts: 1\n"), (1, "\nattempts: 2\n"), (2, "\nawaiting: a-answer-1\n")] {
+        let fake = Fake::new(&[("a.wip.md", &held(&format!("attempts: {attempts}\n")))]);
+        reap_now(&fake, &Table::default(), late).unwrap();
+        assert!(fake.text("a.md").contains(after), "{attempts}: {:?}", fake.files());
+    }
+    let fake = Fake::new(&[("a.wip.md", &format!("{}\n## 블록\n\nI cannot.\n", held("")))]);
+    reap_now(&fake, &Table::default(), late).unwrap();
+    assert!(fake.text("a.md").contains("\nawaiting: a-answer-1\n"), "R27: {:?}", fake.files());
 }
 
 #[test]

@@ -118,7 +118,7 @@ impl New<'_> {
             document.set(key::PRIORITY, &priority.get().to_string())?;
         }
         if !self.deps.is_empty() {
-            document.set_deps(self.deps)?;
+            document.set_deps(self.deps);
         }
         if let Some(req) = self.req {
             document.set(key::REQ, req.as_str())?;

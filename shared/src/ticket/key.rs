@@ -73,11 +73,25 @@ pub fn unquoted(text: &str) -> &str {
 /// [`BadValue::Control`] with the key's name.
 pub fn written(key: &str, value: &str) -> Result<String, BadValue> {
     let value = value.trim();
-    if value.chars().any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')) {
+    if value.contains(ends_line) {
         return Err(BadValue::Control(key.to_owned()));
     }
-    let bare = unquoted(value) == value;
-    Ok(if bare { value.to_owned() } else { format!("\"{value}\"") })
+    Ok(quoted(value))
+}
+
+/// What is more than one line to somebody who reads the file.
+fn ends_line(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+/// A text of others as a value: whatever would end its line is a blank.
+pub(super) fn one_line(text: &str) -> String {
+    quoted(text.replace(ends_line, " ").trim())
+}
+
+/// A text as [`unquoted`] reads it back: in quotes only where it must be.
+pub(super) fn quoted(text: &str) -> String {
+    if unquoted(text) == text { text.to_owned() } else { format!("\"{text}\"") }
 }
 
 #[cfg(test)]

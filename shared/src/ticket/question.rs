@@ -7,7 +7,7 @@ use super::{
     data::Ticket,
     fence::Fence,
     file::Document,
-    key::{self, BadValue, written},
+    key::{self, BadValue, one_line, quoted},
     name::Stem,
     options::{self, Group},
 };
@@ -115,7 +115,7 @@ impl Origin {
     #[must_use]
     pub fn of_last(body: &str) -> Option<Self> {
         let question = sections(body).into_iter().rfind(|it| it.kind == Kind::Question)?;
-        let line = question.text.lines().find_map(|line| line.trim().strip_prefix(MARK))?;
+        let line = question.text.lines().next()?.trim().strip_prefix(MARK)?;
         let mut words = line.strip_suffix("-->")?.split_whitespace();
         let run = words.next()?.to_owned();
         let (_, step) = (words.next().filter(|word| *word == "step")?, words.next()?.to_owned());
@@ -153,12 +153,16 @@ pub fn ask(
     let mut asking = document.clone();
     let number = next_number(document.body());
     let mark = origin.map_or_else(String::new, |origin| format!("{}\n\n", origin.line()));
+    // A heading inside of a fence would be none: nobody would find the question again.
+    if let Some(end) = Fence::left_open(document.body()) {
+        asking.append(&end);
+    }
     asking.append(&format!("## {} {number}\n\n{mark}{}\n", QUESTION[0], fenced_off(text)));
     let mut deps = asking.deps().0;
     if !deps.contains(answer) {
         deps.push(answer.clone());
     }
-    asking.set_deps(&deps)?;
+    asking.set_deps(&deps);
     asking.set(key::AWAITING, answer.as_str())?;
     asking.set(key::ASKED_AT, &now.to_string())?;
     *document = asking;
@@ -172,30 +176,31 @@ pub fn next_number(body: &str) -> u32 {
     u32::try_from(asked).unwrap_or(u32::MAX).saturating_add(1)
 }
 
-/// Text of others, so that no line of it is a heading of ours.
+/// Text of others, so that no line of it is a heading or a mark of ours, and no fence of it reaches what follows.
 fn fenced_off(text: &str) -> String {
-    let lines =
-        text.trim().lines().map(|line| if line.starts_with("## ") { format!("#{line}") } else { line.to_owned() });
-    lines.collect::<Vec<_>>().join("\n")
+    let lines = text.trim().lines().filter(|line| !line.trim().starts_with(MARK));
+    let mut lines: Vec<String> =
+        lines.map(|line| if line.starts_with("## ") { format!("#{line}") } else { line.to_owned() }).collect();
+    lines.extend(Fence::left_open(&lines.join("\n")));
+    lines.join("\n")
 }
 
 /// The file that answers a question. It is born done: `<awaiting>.done.md`.
-///
-/// # Errors
-/// [`BadValue`] where the ticket's title cannot be written on one line.
-pub fn answer_file(asking: &Ticket, awaiting: &Stem, number: u32, text: &str) -> Result<String, BadValue> {
-    let title = written(key::TITLE, &format!("Answer {number} to {}: {}", asking.stem, asking.title))?;
-    Ok(format!(
-        "---\n{}: {awaiting}\n{}: {title}\n{}: {}\n{}: {}\n---\n\n## {} {number}\n\n{}\n",
+#[must_use]
+pub fn answer_file(asking: &Ticket, awaiting: &Stem, number: u32, text: &str) -> String {
+    let title = one_line(&format!("Answer {number} to {}: {}", asking.stem, asking.title));
+    format!(
+        "---\n{}: {}\n{}: {title}\n{}: {}\n{}: {}\n---\n\n## {} {number}\n\n{}\n",
         key::TICKET,
+        quoted(awaiting.as_str()),
         key::TITLE,
         key::KIND,
         key::ANSWER,
         key::REQ,
-        asking.stem,
+        quoted(asking.stem.as_str()),
         ANSWER[0],
         fenced_off(text)
-    ))
+    )
 }
 
 /// What an answer file says: the text under its answer's heading, or all of its body where a person left that out.
