@@ -380,6 +380,45 @@ fn check_mends_what_it_may_and_says_by_its_exit_code_whether_anything_is_left() 
     assert_eq!(ran.stdout, "nothing is wrong\n");
 }
 
+/// Also for programs: what no worker with these templates takes, and a folder that is not there.
+#[test]
+fn a_list_says_which_tickets_no_template_is_for() {
+    let mut queue = Queue::new(None);
+    let folder = with_template(&queue, "work.yaml", "");
+    queue.write("a.md", "---\nkind: odd\n---\n");
+    queue.write("b.md", "---\nkind: work\n---\n");
+    let untaken = |queue: &Queue, args: &[&str]| queue.json(&[&["list"], args].concat())["untaken"].clone();
+    assert_eq!(untaken(&queue, &[]), serde_json::json!([]), "nobody has said which there are");
+    let page = untaken(&queue, &["--templates", &folder]);
+    assert_eq!((page.as_array().unwrap().len(), &page[0]["file"]), (1, &"a.md".into()), "{page}");
+    queue.set("TICKET_TEMPLATES", &folder);
+    assert_eq!(untaken(&queue, &[]), page);
+    for args in [&["list"][..], &["list", "--output", "json"]] {
+        let ran = queue.cli(&[args, &["--templates", "nowhere"]].concat());
+        assert!(ran.code == 2 && ran.stderr.contains("no such folder"), "{args:?}: {ran:?}");
+    }
+}
+
+/// What every worker does all the time, once.
+#[test]
+fn a_reap_also_settles_questions_that_nobody_asks_any_more_and_knows_the_grace_of_a_test() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    let mut queue = Queue::new(Some(&mediator));
+    let folder = with_template(&queue, "default.yaml", ASKING);
+    queue.write("a.md", "---\ntitle: ship\n---\n");
+    work(&queue, &["--templates", &folder]).ok();
+    let run = runs(&mediator)[0]["run_id"].as_str().unwrap().to_owned();
+    mediator.cli(&["answer", &run, "go=yes"]).ok();
+    mediator.wait_state(&run, "SUCCEEDED");
+    queue.write("b.wip.md", "---\ntitle: nobody's\n---\n");
+    queue.set("TICKET_GRACE", "1ms");
+    let reaped = queue.json(&["reap"]);
+    assert_eq!(reaped["settled"], serde_json::json!(["a-answer-1.done.md"]));
+    assert_eq!((&reaped["reaped"][0]["stem"], &reaped["reaped"][0]["deed"]), (&"b".into(), &"reclaimed".into()));
+    assert_eq!(queue.cli(&["reap"]).ok().stdout, "nothing to do\n");
+}
+
 /// Files as other editors and systems write them.
 #[test]
 fn r06_decomposed_names_crlf_and_a_mark_at_the_beginning_come_through_unharmed() {

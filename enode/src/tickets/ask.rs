@@ -230,7 +230,7 @@ pub(super) async fn pass_on(
             let how = Return::Ask { text, origin: Some(origin) };
             Ok(Passed::Back(how, "its answer cannot be used".to_owned()))
         }
-        Err(trouble @ (Trouble::Silent { .. } | Trouble::Denied(_))) => Err(trouble),
+        Err(trouble @ (Trouble::Silent { .. } | Trouble::Denied(_) | Trouble::Folder(_))) => Err(trouble),
     }
 }
 

@@ -1,5 +1,8 @@
 use super::{
-    super::fake_tests::{Fake, Table},
+    super::{
+        fake_tests::{Fake, Table},
+        runs::RunOf,
+    },
     *,
 };
 
@@ -120,7 +123,7 @@ impl Runs for OneAnswer {
     async fn changed(&self, run: &RunId, _: &RunNow) -> Result<RunNow, Trouble> {
         self.get(run).await
     }
-    async fn open_of(&self, _: &str) -> Result<Vec<RunId>, Trouble> {
+    async fn runs_of(&self, _: &str) -> Result<Vec<RunOf>, Trouble> {
         Ok(Vec::new())
     }
     async fn submit(&self, _: &RunId, _: &[u8]) -> Result<(), Trouble> {

@@ -13,7 +13,7 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
-use super::runs::{Question, RunNow, Runs, Trouble};
+use super::runs::{End, Question, RunNow, RunOf, Runs, Trouble};
 use crate::session::mediators::Mediators;
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -138,11 +138,19 @@ impl Runs for Client {
         }
     }
 
-    async fn open_of(&self, work: &str) -> Result<Vec<RunId>, Trouble> {
+    async fn runs_of(&self, work: &str) -> Result<Vec<RunOf>, Trouble> {
         let request = ListRunsRequest { work: work.to_owned(), limit: 1_000, ..ListRunsRequest::default() };
         let page = self.ask(self.runs().list_runs(self.0.request(request))).await.map_err(|status| trouble(&status))?;
-        let open = page.runs.iter().filter(|run| !matches!(run.state.as_str(), "SUCCEEDED" | "FAILED"));
-        Ok(open.filter_map(|run| RunId::new(&run.run_id).ok()).collect())
+        let of = |run: &RunView| {
+            // A state of a newer mediator is not an end.
+            let end = match run.state.as_str() {
+                "SUCCEEDED" => Some(End::Succeeded),
+                "FAILED" => Some(End::Failed),
+                _ => None,
+            };
+            Some(RunOf { run: RunId::new(&run.run_id).ok()?, end })
+        };
+        Ok(page.runs.iter().filter_map(of).collect())
     }
 
     async fn submit(&self, run: &RunId, contract: &[u8]) -> Result<(), Trouble> {

@@ -13,7 +13,7 @@ use shared::{
 use super::{
     Folder,
     links::Links,
-    runs::{RunNow, Runs, Trouble},
+    runs::{End, RunNow, RunOf, Runs, Trouble},
 };
 
 /// A queue.
@@ -112,11 +112,16 @@ impl Runs for Table {
         }
         self.get(run).await
     }
-    async fn open_of(&self, work: &str) -> Result<Vec<RunId>, Trouble> {
+    async fn runs_of(&self, work: &str) -> Result<Vec<RunOf>, Trouble> {
         self.hear(format!("open {work}"))?;
         let is_of = |run: &String| self.works.get(run).is_none_or(|its| its == work);
-        let open = self.runs.iter().filter(|(run, now)| is_of(run) && matches!(now, RunNow::Open { .. }));
-        Ok(open.map(|(id, _)| RunId::new(id).unwrap()).collect())
+        let end = |now: &RunNow| match now {
+            RunNow::Unknown | RunNow::Open { .. } => None,
+            RunNow::Succeeded => Some(End::Succeeded),
+            RunNow::Failed(_) => Some(End::Failed),
+        };
+        let runs = self.runs.iter().filter(|(run, _)| is_of(run));
+        Ok(runs.map(|(id, now)| RunOf { run: RunId::new(id).unwrap(), end: end(now) }).collect())
     }
     async fn submit(&self, run: &RunId, _: &[u8]) -> Result<(), Trouble> {
         self.hear(format!("submit {run}"))

@@ -13,14 +13,22 @@ use super::{
     Folder,
     ask::{self, Passed},
     back::{self, Return, Returned},
+    fail,
     file_work::off,
     finish,
     runs::{RunNow, Runs, Trouble},
 };
+use crate::clock;
 
 /// How long a ticket may say nothing of who has it, and how long its Run may not be known: what lies between a claim
 /// and the mediator's answer.
 pub const GRACE: Duration = Duration::from_secs(180);
+
+/// [`GRACE`], or what a test has no time to wait for.
+#[must_use]
+pub fn grace() -> Duration {
+    fail::grace(GRACE)
+}
 
 /// What was done with a ticket, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -56,6 +64,16 @@ pub struct Reaped {
     pub deed: Deed,
 }
 
+/// What every worker of a queue does from time to time: looks after tickets in progress, then after questions that
+/// nobody asks any more. Gives back what was done, and the names of the answers that were written.
+///
+/// # Errors
+/// [`Trouble`]; what was done before it stays done.
+pub async fn look_after(folder: &Arc<Folder>, runs: &impl Runs) -> Result<(Vec<Reaped>, Vec<String>), Trouble> {
+    let reaped = reap(folder, runs, clock::now(), grace()).await?;
+    Ok((reaped, ask::settle(folder, runs).await?))
+}
+
 /// Looks at every ticket in progress once, `now` being when and [`GRACE`] the grace in earnest.
 ///
 /// # Errors
@@ -79,7 +97,9 @@ pub async fn reap(
             Ok(Some(deed)) => reaped.push(Reaped { stem: ticket.stem.clone(), deed }),
             Ok(None) => {}
             // What is wrong with one ticket keeps nobody from the others.
-            Err(Trouble::Refused(why)) => tracing::warn!(ticket = %ticket.stem, "it is left as it is: {why}"),
+            Err(Trouble::Refused(why) | Trouble::Folder(why)) => {
+                tracing::warn!(ticket = %ticket.stem, "it is left as it is: {why}");
+            }
             Err(trouble) => return Err(trouble),
         }
     }
@@ -133,8 +153,7 @@ pub(super) async fn judge(
             back(folder, ticket, Some(session), Return::Attempt(why.clone()), why, now).await.map(Some)
         }
         RunNow::Unknown => {
-            // Without a time that can be read there is nothing to wait for.
-            if ticket.assigned_at.is_some_and(|at| now.since(at) < grace) {
+            if is_younger(ticket, now, grace) {
                 return Ok(None);
             }
             // It may have been there, and lost: an attempt, so that what nobody remembers does not go on for ever.
@@ -159,6 +178,16 @@ pub(super) async fn judge(
             back(folder, ticket, Some(session), how, why, now).await.map(Some)
         }
     }
+}
+
+/// Whether a Run that is not known may be there in a moment: it was written into its ticket so short a time ago.
+pub(super) fn is_too_young(ticket: &Ticket, now: Timestamp) -> bool {
+    is_younger(ticket, now, grace())
+}
+
+fn is_younger(ticket: &Ticket, now: Timestamp, grace: Duration) -> bool {
+    // Without a time that can be read there is nothing to wait for.
+    ticket.assigned_at.is_some_and(|at| now.since(at) < grace)
 }
 
 pub(super) async fn finish(folder: &Arc<Folder>, ticket: &Ticket, session: String) -> Result<Deed, Trouble> {

@@ -26,7 +26,7 @@ use super::{
     file_work::off,
     gate,
     reap::{self, Deed},
-    runs::{self, RunNow, Runs, Trouble},
+    runs::{self, End, RunNow, RunOf, Runs, Trouble},
     template::Templates,
 };
 use crate::{
@@ -96,7 +96,7 @@ impl<R: Runs> Worker<R> {
                 Ok(false) => {
                     tokio::select! {
                         () = stop.cancelled() => return Ok(Ended::Stopped),
-                        () = tokio::time::sleep(self.pace.std()) => continue,
+                        () = tokio::time::sleep(self.pace.min(ROUND).std()) => continue,
                         () = bell.notified() => is_hint = true,
                     }
                     TOGETHER
@@ -107,7 +107,7 @@ impl<R: Runs> Worker<R> {
                     pause = (pause * 2).min(PAUSES.1);
                     now
                 }
-                Err(trouble @ (Trouble::Denied(_) | Trouble::Refused(_))) => return Err(trouble),
+                Err(trouble @ (Trouble::Denied(_) | Trouble::Refused(_) | Trouble::Folder(_))) => return Err(trouble),
             };
             tokio::select! {
                 () = stop.cancelled() => return Ok(Ended::Stopped),
@@ -163,8 +163,14 @@ impl<R: Runs> Worker<R> {
         }
         let Some(claimed) = claimed else { return Ok(false) };
         tracing::info!(ticket = %claimed.ticket.stem, title = claimed.ticket.title, "claimed");
-        self.work(&claimed, stop).await?;
-        Ok(true)
+        match self.work(&claimed, stop).await {
+            // The next ticket is another matter.
+            Err(Trouble::Refused(why)) => {
+                tracing::warn!(ticket = %claimed.ticket.stem, "it is left as it is: {why}");
+                Ok(true)
+            }
+            worked => worked.map(|()| true),
+        }
     }
 
     async fn claim(&self) -> Result<Option<Claimed>, Trouble> {
@@ -206,10 +212,11 @@ impl<R: Runs> Worker<R> {
     /// What other workers have left, and questions that have their answer elsewhere.
     async fn look_after(&self) -> Result<(), Trouble> {
         *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock::boot_time());
-        for it in reap::reap(&self.folder, &self.runs, clock::now(), fail::grace(reap::GRACE)).await? {
+        let (reaped, settled) = reap::look_after(&self.folder, &self.runs).await?;
+        for it in reaped {
             tracing::info!(ticket = %it.stem, "{}", said(&it.deed));
         }
-        for file in ask::settle(&self.folder, &self.runs).await? {
+        for file in settled {
             tracing::info!(file, "its question needs no answer any more");
         }
         // Only now: whoever cannot ask the mediator keeps nobody from it.
@@ -225,19 +232,17 @@ impl<R: Runs> Worker<R> {
         let found = match stop.run_until_cancelled(self.find(claimed)).await {
             None => return self.back(ticket, None, Return::Plain, STOPPED.to_owned()).await,
             Some(Ok(found)) => found,
+            // As with a submission: asked again it would say the same.
+            Some(Err(Trouble::Refused(why))) => {
+                return self.back(ticket, None, Return::Attempt(why.clone()), why).await;
+            }
             Some(Err(trouble)) => {
                 self.back(ticket, None, Return::Plain, "the mediator does not answer".to_owned()).await?;
                 return Err(trouble);
             }
         };
         match found {
-            Found::Over => {
-                let stem = ticket.stem.clone();
-                off(&self.folder, move |folder| super::finish::finish(folder, &stem, None)).await?;
-                tracing::info!(ticket = %ticket.stem, "done: the Run that had asked has succeeded");
-                Ok(())
-            }
-            Found::Open(run) => {
+            Some(run) => {
                 if !self.assign(ticket, &run).await? {
                     return Ok(());
                 }
@@ -245,24 +250,24 @@ impl<R: Runs> Worker<R> {
                 // The ticket says so: whoever comes next finds it.
                 stop.run_until_cancelled(self.resume(&queue, ticket, &run)).await.unwrap_or(Ok(()))
             }
-            Found::Nothing => self.begin(claimed, stop).await,
+            None => self.begin(claimed, stop).await,
         }
     }
 
-    /// Looks for a Run of this ticket that has not ended.
-    async fn find(&self, claimed: &Claimed) -> Result<Found, Trouble> {
-        let open = self.runs.open_of(&runs::work_of(&claimed.ticket.stem)).await?;
-        if let Some(run) = open.into_iter().find(|run| runs::is_of(&claimed.tag, run)) {
-            return Ok(Found::Open(run));
+    /// The Run of this ticket that goes on with it: one that has not ended, or that has succeeded since it asked.
+    async fn find(&self, claimed: &Claimed) -> Result<Option<RunId>, Trouble> {
+        let ticket = &claimed.ticket;
+        // Only those of this work: the text of a ticket may be a copy of another one's.
+        let runs = self.runs.runs_of(&runs::work_of(&ticket.stem)).await?;
+        let ours = || runs.iter().filter(|it| runs::is_of(&claimed.tag, &it.run));
+        if let Some(open) = ours().find(|it| it.end.is_none()) {
+            return Ok(Some(open.run.clone()));
         }
-        // The one that asked may have ended while nobody looked.
-        let asked = Origin::of_last(claimed.ticket.text.body()).and_then(|origin| RunId::new(&origin.run).ok());
-        if let Some(run) = asked.filter(|run| runs::is_of(&claimed.tag, run))
-            && self.runs.get(&run).await? == RunNow::Succeeded
-        {
-            return Ok(Found::Over);
-        }
-        Ok(Found::Nothing)
+        // It may have been answered elsewhere, and have ended while nobody looked. Whoever asks is nobody's: what says an
+        // owner was taken up after that, and a person has opened it again.
+        let asked = Origin::of_last(ticket.text.body()).filter(|_| !ticket.is_owned);
+        let over = |it: &&RunOf| asked.as_ref().is_some_and(|asked| asked.run == it.run.as_str());
+        Ok(ours().find(over).filter(|it| it.end == Some(End::Succeeded)).map(|it| it.run.clone()))
     }
 
     /// Writes the Run into the ticket. `false`: somebody has taken it away.
@@ -343,6 +348,7 @@ impl<R: Runs> Worker<R> {
                     tracing::warn!(ticket = %ticket.stem, %run, "{why}; it stays claimed until its Run is known or not");
                     return Ok(());
                 }
+                Err(trouble @ Trouble::Folder(_)) => return Err(trouble),
                 Err(trouble @ Trouble::Denied(_)) if may_be_known => return Err(trouble),
                 Err(Trouble::Refused(why)) => {
                     return self.back(ticket, Some(run), Return::Attempt(why.clone()), why).await;
@@ -391,7 +397,7 @@ impl<R: Runs> Worker<R> {
                     // Others' tickets must not wait for the end of this Run.
                     match self.take_turn_in_looking().await {
                         Ok(()) => {}
-                        Err(trouble @ Trouble::Refused(_)) => return Err(trouble),
+                        Err(trouble @ Trouble::Folder(_)) => return Err(trouble),
                         Err(trouble) => tracing::warn!("cannot look after the queue: {trouble}"),
                     }
                 }
@@ -400,7 +406,7 @@ impl<R: Runs> Worker<R> {
                 Ok(now) => {
                     let Some((queue, held)) = self.ours(&ticket.stem, run).await? else { return Ok(()) };
                     seen = now.clone();
-                    let (at, grace) = (clock::now(), fail::grace(reap::GRACE));
+                    let (at, grace) = (clock::now(), reap::grace());
                     reap::judge(&self.folder, &self.runs, &queue, &held, now, at, grace).await
                 }
                 Err(trouble) => Err(trouble),
@@ -430,7 +436,7 @@ impl<R: Runs> Worker<R> {
                 tokio::time::sleep(PAUSES.0.std().mul_f64(1.0 + clock::random_fraction())).await;
                 Ok(())
             }
-            Trouble::Denied(_) | Trouble::Refused(_) => Err(trouble.clone()),
+            Trouble::Denied(_) | Trouble::Refused(_) | Trouble::Folder(_) => Err(trouble.clone()),
         }
     }
 
@@ -466,16 +472,6 @@ impl<R: Runs> Worker<R> {
 /// place, or remove a file before they write it again.
 fn tries() -> impl Iterator<Item = bool> {
     (1..=20).map(|time| time == 20)
-}
-
-/// What a claimed ticket had before.
-enum Found {
-    /// A Run that has not ended.
-    Open(RunId),
-    /// One that has succeeded.
-    Over,
-    /// None.
-    Nothing,
 }
 
 fn said(deed: &Deed) -> String {

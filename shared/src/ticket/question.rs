@@ -11,7 +11,7 @@ use super::{
     name::Stem,
     options::{self, Group},
 };
-use crate::Timestamp;
+use crate::{RunId, Timestamp};
 
 const QUESTION: [&str; 2] = ["질문", "question"];
 const ANSWER: [&str; 2] = ["답변", "answer"];
@@ -122,6 +122,22 @@ impl Origin {
         let (_, attempt) = (words.next().filter(|word| *word == "attempt")?, words.next()?.parse().ok()?);
         Some(Self { run, step, attempt })
     }
+}
+
+const TAKEN: &str = "A person has taken it away from Run ";
+
+/// The question of a ticket that was taken away from a Run which may still be alive.
+#[must_use]
+pub fn taken_from(run: &RunId) -> String {
+    format!("{TAKEN}{run}, which may have been at work. How should it go on?")
+}
+
+/// The Run from which a ticket was taken away, if that is its last question.
+#[must_use]
+pub fn taken_from_of_last(body: &str) -> Option<RunId> {
+    let question = sections(body).into_iter().rfind(|it| it.kind == Kind::Question)?;
+    let (run, _) = question.text.strip_prefix(TAKEN)?.split_once(',')?;
+    RunId::new(run).ok()
 }
 
 /// The groups of options that the last question of a body offers. Older questions are history.

@@ -20,7 +20,9 @@ pub(super) fn list(args: &List, out: &Out) -> Outcome {
     let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
     let mut page = view::page(&queue);
     page.tickets.retain(|it| args.state.is_empty() || args.state.iter().any(|choice| it.state.is_shown_by(*choice)));
-    let document = document(&page)?;
+    let untaken = untaken(&queue, &args.templates)?;
+    let mut document = document(&page)?;
+    document["untaken"] = json!(untaken);
     out.data(&document, || table(&page.tickets))?;
     if !out.json() {
         if page.total == 0 && page.unread.is_empty() {
@@ -30,7 +32,7 @@ pub(super) fn list(args: &List, out: &Out) -> Outcome {
             let many = page.surplus;
             out.warn(format!("{many} open and assigned, which no worker takes: `enode tickets unassign TICKET`"));
         }
-        for it in untaken(&queue, &args.templates)? {
+        for it in untaken {
             out.warn(format!("{}: {}", it.file, it.message));
         }
         for it in &page.unread {

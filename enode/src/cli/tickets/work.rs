@@ -15,7 +15,7 @@ use super::{
 use crate::{
     clock, detect,
     tickets::{
-        reap::{self, Deed, GRACE},
+        reap::{self, Deed},
         template::Templates,
         unassign::{self, UnassignError, Unassigned},
         worker::{Ended, Worker},
@@ -64,8 +64,8 @@ pub(super) async fn work(args: &Work, out: &Out) -> Outcome {
 
 pub(super) async fn reap(args: &Reap, out: &Out) -> Outcome {
     let (folder, client) = (folder(&args.place)?, client(&args.mediator)?);
-    let reaped = reap::reap(&folder, &client, clock::now(), GRACE).await.map_err(trouble)?;
-    out.data(&json!({"reaped": reaped}), || {
+    let (reaped, settled) = reap::look_after(&folder, &client).await.map_err(trouble)?;
+    out.data(&json!({"reaped": reaped, "settled": settled}), || {
         let row = |it: &reap::Reaped| {
             let (deed, why) = match &it.deed {
                 Deed::Finished => ("done", "its Run has succeeded"),
@@ -75,11 +75,10 @@ pub(super) async fn reap(args: &Reap, out: &Out) -> Outcome {
             };
             vec![it.stem.to_string(), deed.to_owned(), why.to_owned()]
         };
-        if reaped.is_empty() {
-            "nothing to do".to_owned()
-        } else {
-            out::table(&["TICKET", "WHAT", "WHY"], reaped.iter().map(row))
-        }
+        // An answer that the queue has given itself is a ticket like any other.
+        let answered = |file: &String| vec![file.clone(), "answered".to_owned(), "nobody asks any more".to_owned()];
+        let rows: Vec<_> = reaped.iter().map(row).chain(settled.iter().map(answered)).collect();
+        if rows.is_empty() { "nothing to do".to_owned() } else { out::table(&["TICKET", "WHAT", "WHY"], rows) }
     })?;
     Ok(Exit::Done)
 }
