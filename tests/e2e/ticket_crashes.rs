@@ -76,7 +76,7 @@ fn r02_killed_anywhere_in_a_claim_without_links_the_next_worker_ends_the_ticket(
 }
 
 #[test]
-fn killed_anywhere_at_the_end_of_a_ticket_it_is_done_all_the_same() {
+fn r31_killed_anywhere_at_the_end_of_a_ticket_it_is_done_all_the_same() {
     walk(false, &["finish.linked", "finish.unlinked"], ONCE, 1);
     walk(true, &["finish.created", "finish.half_written", "finish.written", "finish.unlinked"], ONCE, 1);
 }

@@ -162,3 +162,36 @@ fn r26_what_a_run_asks_forgives_no_attempt() {
     assert!(matches!(give(&fake, None, &attempt()), Returned::Asked { .. }), "{:?}", fake.files());
     assert!(fake.text("a.md").contains("\nattempts: 0\n"));
 }
+
+/// Asking makes a copy beside the ticket: a person who moves or saves the ticket in that moment keeps what is theirs, and the
+/// copy is no fragment that hides it.
+#[test]
+fn r28_a_ticket_that_is_moved_or_saved_while_a_question_is_appended_stays_as_it_is() {
+    type Way = fn(&std::path::Path);
+    let ways: [(&str, Way); 3] = [
+        ("moved", |folder| std::fs::rename(folder.join("a.wip.md"), folder.join("a.done.md")).unwrap()),
+        ("saved in place", |folder| std::fs::write(folder.join("a.wip.md"), "theirs").unwrap()),
+        ("saved by rename", |folder| {
+            std::fs::write(folder.join(".a~"), HELD).unwrap();
+            std::fs::rename(folder.join(".a~"), folder.join("a.wip.md")).unwrap();
+        }),
+    ];
+    for links in [Links::Kernel, Links::Refused] {
+        for point in ["back.drafted", "back.linked"] {
+            for (way, happens) in ways {
+                let fake = Fake::with(&[("a.wip.md", HELD)], links);
+                let folder = fake.folder.clone();
+                fail::meanwhile::at(point, move || happens(folder.path()));
+                let how = Return::Ask { text: "which?".to_owned(), origin: None };
+                assert_eq!(give(&fake, Some("r1"), &how), Returned::Lost, "{point} {way}");
+                let theirs = match way {
+                    "moved" => ("a.done.md", HELD),
+                    "saved in place" => ("a.wip.md", "theirs"),
+                    _ => ("a.wip.md", HELD),
+                };
+                let left: Vec<(String, String)> = fake.files().into_iter().collect();
+                assert_eq!(left, [(theirs.0.to_owned(), theirs.1.to_owned())], "{point} {way}");
+            }
+        }
+    }
+}

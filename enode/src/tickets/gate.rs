@@ -150,7 +150,10 @@ mod tests {
         let mut holder = Command::new(std::env::current_exe().unwrap());
         holder.args(["--exact", "tickets::gate::tests::holder", "--ignored"]).env("HOLD_IN", fake.folder.path());
         let mut holder = holder.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let start = clock::boot_time();
         while !fake.folder.at("held").exists() {
+            let is_late = start.until(clock::boot_time()) > Duration::from_secs(30);
+            assert!(!is_late && holder.try_wait().unwrap().is_none(), "it never held it");
             std::thread::yield_now();
         }
         let other = File::options().write(true).open(fake.folder.at(FILE)).unwrap();

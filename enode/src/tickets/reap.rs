@@ -21,7 +21,7 @@ use super::{
 use crate::clock;
 
 /// How long a ticket may say nothing of who has it, and how long its Run may not be known: what lies between a claim
-/// and the mediator's answer.
+/// and the mediator's answer. From `assigned_at`, which another machine's clock has written: they must go alike.
 pub const GRACE: Duration = Duration::from_secs(180);
 
 /// [`GRACE`], or what a test has no time to wait for.

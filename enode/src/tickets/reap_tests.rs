@@ -33,7 +33,7 @@ fn open() -> RunNow {
 }
 
 #[test]
-fn its_run_decides() {
+fn r31_r34_its_run_decides() {
     let table =
         Table::of(&[("ok", RunNow::Succeeded), ("bad", RunNow::Failed("it broke".to_owned())), ("open", open())]);
     let keys = |run: &str| format!("session_id: {run}\nassigned_at: 2020-01-01T00:00:00Z\nowner: me\n");
@@ -47,7 +47,7 @@ fn its_run_decides() {
 }
 
 #[test]
-fn a_run_that_is_not_known_yet_has_three_minutes() {
+fn r32_a_run_that_is_not_known_yet_has_three_minutes() {
     let table = Table::default();
     let keys = format!("session_id: r1\nassigned_at: {}\n", crate::clock::now());
     check(&keys, &table, 170, "a.wip.md");
@@ -126,16 +126,23 @@ fn a_run_that_asks_while_its_worker_is_gone_is_heard() {
     assert!(!text.contains("session_id"), "{text}");
 }
 
+/// The other one is through with it while this one still asks the mediator.
 #[test]
 fn r22_of_two_reapers_the_second_changes_nothing() {
-    let table = Table::of(&[("r1", RunNow::Failed("x".to_owned()))]);
-    let fake = Fake::new(&[("a.wip.md", &held("session_id: r1\n"))]);
-    let reapers: Vec<_> = std::thread::scope(|scope| {
-        let one = || scope.spawn(|| reap_now(&fake, &table, crate::clock::now()).unwrap());
-        [one(), one()].map(|it| it.join().unwrap()).into_iter().flatten().collect()
-    });
-    let reclaimed = reapers.iter().filter(|it| matches!(it.deed, Deed::Reclaimed { .. })).count();
-    assert_eq!((reclaimed, fake.names()), (1, vec!["a.md".to_owned()]));
+    let failed = || [("r1", RunNow::Failed("x".to_owned()))];
+    let fake = std::sync::Arc::new(Fake::new(&[("a.wip.md", &held("session_id: r1\n"))]));
+    let (theirs, first) = (fake.clone(), std::sync::Arc::new(std::sync::Mutex::new(Vec::new())));
+    let reaps = first.clone();
+    let other = move || {
+        let fake = theirs.clone();
+        let reap = move || reap_now(&fake, &Table::of(&failed()), crate::clock::now()).unwrap();
+        reaps.lock().unwrap().extend(std::thread::spawn(reap).join().unwrap());
+    };
+    let table = Table { meanwhile: Some(("get r1", Box::new(other))), ..Table::of(&failed()) };
+    let second = reap_now(&fake, &table, crate::clock::now()).unwrap();
+    assert!(matches!(first.lock().unwrap()[0].deed, Deed::Reclaimed { attempts: 1, .. }));
+    assert_eq!(second[0].deed, Deed::Lost);
+    assert_eq!(fake.names(), ["a.md"]);
     assert!(fake.text("a.md").contains("attempts: 1\n"));
 }
 

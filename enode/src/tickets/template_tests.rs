@@ -34,7 +34,7 @@ fn a_command_gets_the_ticket_as_it_is() {
 }
 
 #[test]
-fn the_kind_names_the_template_and_leads_nowhere_else() {
+fn r10_the_kind_names_the_template_and_leads_nowhere_else() {
     let of = |capability: &str| {
         format!("requires: [{{as: w, capability: {capability}}}]\nsteps: [{{id: s, uses: w, run: ['true']}}]\n")
     };

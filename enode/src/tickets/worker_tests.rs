@@ -184,6 +184,22 @@ fn a_copy_of_a_ticket_that_asked_is_work_of_its_own() {
     assert_eq!((submitted, fake.folder.at("b.done.md").exists()), (1, false), "{:?}", fake.files());
 }
 
+/// By another fleet's mediator, or by a clock that goes wrong: it has cost an attempt and no second Run.
+#[test]
+fn what_went_back_while_its_run_is_open_goes_on_with_that_run() {
+    let held = "---\ntitle: t\nsession_id: t0123abcd-1\nassigned_at: 2026-01-01T00:00:00Z\n---\n";
+    let fake = Fake::new(&[("a.wip.md", held), (".tickets.lock", "0123abcd\n")]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(reap::reap(&fake.folder, &Table::default(), clock::now(), reap::GRACE)).unwrap();
+    assert!(fake.text("a.md").contains("\nattempts: 1\n"));
+    let open = RunNow::Open { asking: Vec::new() };
+    let worker = worker(&fake, Table { is_quiet: true, ..Table::of(&[("t0123abcd-1", open)]) });
+    let is_late = passed(5_000);
+    work(&worker, &CancellationToken::new(), || worker.runs.count("changed") > 0 || is_late());
+    assert_eq!(worker.runs.count("submit"), 0);
+    assert!(fake.text("a.wip.md").contains("\nsession_id: t0123abcd-1\n"), "{:?}", fake.files());
+}
+
 /// One with an odd name, one that nobody can make a Run of, and one of which the mediator wants to hear nothing.
 #[test]
 fn what_is_wrong_with_one_ticket_ends_no_worker() {
