@@ -181,7 +181,12 @@ fn r28_a_ticket_that_is_moved_or_saved_while_a_question_is_appended_stays_as_it_
             for (way, happens) in ways {
                 let fake = Fake::with(&[("a.wip.md", HELD)], links);
                 let folder = fake.folder.clone();
-                fail::meanwhile::at(point, move || happens(folder.path()));
+                // What has moved before its copy is named never gets one, not even for a moment.
+                let noted = move || assert_ne!(point, "back.drafted", "{way}: a copy is being named");
+                fail::meanwhile::at(vec![
+                    (point, Box::new(move || happens(folder.path()))),
+                    ("back.noted", Box::new(noted)),
+                ]);
                 let how = Return::Ask { text: "which?".to_owned(), origin: None };
                 assert_eq!(give(&fake, Some("r1"), &how), Returned::Lost, "{point} {way}");
                 let theirs = match way {

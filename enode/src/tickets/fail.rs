@@ -49,20 +49,20 @@ pub(super) fn refuses_links() -> bool {
 pub(super) mod meanwhile {
     use std::cell::RefCell;
 
-    type Happens = Box<dyn Fn()>;
+    pub(in super::super) type Happens = Box<dyn Fn()>;
 
     thread_local! {
-        static AT: RefCell<Option<(&'static str, Happens)>> = const { RefCell::new(None) };
+        static AT: RefCell<Vec<(&'static str, Happens)>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// From now on, at that point of this thread.
-    pub(in super::super) fn at(point: &'static str, happens: impl Fn() + 'static) {
-        AT.with_borrow_mut(|at| *at = Some((point, Box::new(happens))));
+    /// From now on, at these points of this thread, and at no others.
+    pub(in super::super) fn at(points: Vec<(&'static str, Happens)>) {
+        AT.with_borrow_mut(|at| *at = points);
     }
 
     pub(super) fn reached(word: &str, moment: &str) {
         AT.with_borrow(|at| {
-            if let Some((_, happens)) = at.as_ref().filter(|(at, _)| at.split_once('.') == Some((word, moment))) {
+            for (_, happens) in at.iter().filter(|(at, _)| at.split_once('.') == Some((word, moment))) {
                 happens();
             }
         });
