@@ -74,7 +74,7 @@ impl From<(&Stem, WriteError)> for ClaimError {
 ///
 /// # Errors
 /// The operating system's.
-pub fn next(folder: &Folder, takes: impl Fn(&Arc<Ticket>) -> bool) -> io::Result<Option<Claimed>> {
+pub fn next(folder: &Folder, mut takes: impl FnMut(&Arc<Ticket>) -> bool) -> io::Result<Option<Claimed>> {
     let mut gate = Gate::enter(folder)?;
     let tag = gate.tag()?;
     let queue = repair(folder)?;

@@ -60,9 +60,9 @@ pub struct Worker<R> {
     /// How long it waits for a ticket to come, where no file tells of a change.
     pub pace: Duration,
     /// When it last looked after the tickets of others.
-    pub looked: Mutex<Option<BootTime>>,
+    looked: Mutex<Option<BootTime>>,
     /// Tickets with their kinds for which it has no template, and has said so.
-    pub told: Mutex<BTreeSet<(Stem, String)>>,
+    told: Mutex<BTreeSet<(Stem, String)>>,
 }
 
 /// What a worker ends with.
@@ -75,6 +75,11 @@ pub enum Ended {
 }
 
 impl<R: Runs> Worker<R> {
+    /// One that has not begun. Its fields say what is what.
+    pub fn new(folder: Arc<Folder>, runs: R, templates: Templates, owner: String, pace: Duration) -> Self {
+        Self { folder, runs, templates, owner, pace, looked: Mutex::default(), told: Mutex::default() }
+    }
+
     /// Works until it is told to stop; with `once`, until nothing is left that can be taken.
     ///
     /// # Errors
@@ -176,16 +181,15 @@ impl<R: Runs> Worker<R> {
     async fn claim(&self) -> Result<Option<Claimed>, Trouble> {
         let templates = self.templates.clone();
         let (claimed, left) = off(&self.folder, move |folder| {
-            let left = Mutex::new(Vec::new());
-            let takes = |ticket: &Arc<Ticket>| {
+            let mut left = Vec::new();
+            let claimed = claim::next(folder, |ticket| {
                 let knows = templates.knows(ticket);
                 if !knows {
-                    left.lock().unwrap_or_else(PoisonError::into_inner).push(ticket.clone());
+                    left.push(ticket.clone());
                 }
                 knows
-            };
-            let claimed = claim::next(folder, takes)?;
-            Ok((claimed, left.into_inner().unwrap_or_else(PoisonError::into_inner)))
+            })?;
+            Ok((claimed, left))
         })
         .await?;
         for ticket in self.untold(left) {

@@ -8,7 +8,7 @@ const OPEN: &str = "---\ntitle: t\ncreated_at: 2026-01-01T00:00:00Z\n---\nbody\n
 fn worker(fake: &Fake, runs: Table) -> Worker<Table> {
     let templates = Templates { folder: None, command: Some("true".to_owned()), capability: "build".to_owned() };
     let (folder, owner, pace) = (fake.folder.clone(), "me".to_owned(), Duration::from_millis(10));
-    Worker { folder, runs, templates, owner, pace, looked: Mutex::default(), told: Mutex::default() }
+    Worker::new(folder, runs, templates, owner, pace)
 }
 
 /// Works until `until` holds, or for as long as nothing must happen.

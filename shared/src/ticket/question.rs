@@ -228,7 +228,7 @@ pub fn answer_text(body: &str) -> &str {
 /// One question with its answer, if there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exchange {
-    /// From 1.
+    /// That of its heading, else its place, from 1.
     pub number: u32,
     /// As a person reads it.
     pub question: String,
@@ -236,25 +236,36 @@ pub struct Exchange {
     pub answer: Option<(Stem, String)>,
 }
 
-/// The talk of a ticket: the n-th question with the n-th answer, these being the done `kind: answer` files of its
-/// `deps` in the order in which they were made.
+/// The talk of a ticket. Answers are the done files of its `deps` that have `kind: answer`, or that it waits for. A question
+/// is answered by the one with its number, else by the oldest one that says no number of a question.
 #[must_use]
 pub fn thread(queue: &super::Queue, ticket: &Ticket) -> Vec<Exchange> {
-    let mut answers: Vec<_> = ticket
-        .deps
-        .iter()
-        .filter_map(|dep| queue.find(dep))
-        .filter(|it| it.kind == key::ANSWER && it.lane == super::Lane::Done)
-        .collect();
-    answers.sort_by(|a, b| (a.created_ns, &a.stem).cmp(&(b.created_ns, &b.stem)));
-    let mut answers = answers.into_iter().map(|it| (it.stem.clone(), answer_text(it.text.body()).to_owned()));
     let questions = sections(ticket.text.body()).into_iter().filter(|it| it.kind == Kind::Question);
+    let questions: Vec<(u32, Section<'_>)> =
+        (1..).zip(questions).map(|(place, it)| (it.number.unwrap_or(place), it)).collect();
+    let is_answer = |it: &&std::sync::Arc<Ticket>| {
+        it.lane == super::Lane::Done && (it.kind == key::ANSWER || ticket.awaiting.as_ref() == Some(&it.stem))
+    };
+    let mut answers: Vec<_> = ticket.deps.iter().filter_map(|dep| queue.find(dep)).filter(is_answer).collect();
+    answers.sort_by(|a, b| (a.created_ns, &a.stem).cmp(&(b.created_ns, &b.stem)));
+    let (mut numbered, mut others) = (std::collections::BTreeMap::new(), Vec::new());
+    for it in answers {
+        let number = sections(it.text.body()).into_iter().find(|it| it.kind == Kind::Answer).and_then(|it| it.number);
+        match number.filter(|number| questions.iter().any(|(of, _)| of == number) && !numbered.contains_key(number)) {
+            Some(number) => drop(numbered.insert(number, it)),
+            None => others.push(it),
+        }
+    }
+    let mut others = others.into_iter();
     let exchange = |(number, question): (u32, Section<'_>)| Exchange {
         number,
         question: readable(question.text),
-        answer: answers.next(),
+        answer: numbered
+            .remove(&number)
+            .or_else(|| others.next())
+            .map(|it| (it.stem.clone(), answer_text(it.text.body()).to_owned())),
     };
-    (1..).zip(questions).map(exchange).collect()
+    questions.into_iter().map(exchange).collect()
 }
 
 /// The body without its questions, for a page that shows the talk beside it.

@@ -120,6 +120,25 @@ fn r40_the_answer_that_is_written_unlocks_and_is_paired_with_its_question() {
     assert_eq!(queue.warnings(answered), []);
 }
 
+/// One that a person has written without `kind`, or for a question that is answered late, moves no other one's answer.
+#[test]
+fn an_answer_belongs_to_the_question_whose_number_it_has() {
+    let body = "## 질문 1\na?\n## 질문 2\nb?\n## Question\nc?\n";
+    let it = ticket("a", Lane::Waiting, &format!("---\ndeps: [p, q, r]\nawaiting: r\n---\n{body}"), 1);
+    let answer = |name, text: &str, born| ticket(name, Lane::Done, text, born);
+    let said = |files: Vec<Arc<Ticket>>| {
+        let queue = Queue::new([vec![it.clone()], files].concat(), vec![]);
+        thread(&queue, &it).into_iter().map(|it| it.answer.map(|it| it.1).unwrap_or_default()).collect::<Vec<_>>()
+    };
+    let kind = "---\nkind: answer\n---\n";
+    let (p, q) = (answer("p", "---\n---\n## 답변 1\nA", 5), answer("q", &format!("{kind}## 답변 2\nB"), 6));
+    let r = answer("r", "---\n---\nC", 2);
+    assert_eq!(said(vec![p.clone(), q.clone()]), ["", "B", ""], "what is no answer shifts nothing");
+    assert_eq!(said(vec![q.clone(), r.clone()]), ["C", "B", ""], "what says no number is the first one's without");
+    let p = answer("p", &format!("{kind}## 답변 1\nA"), 9);
+    assert_eq!(said(vec![p, q, r]), ["A", "B", "C"], "in whatever order they were written");
+}
+
 #[test]
 fn an_answer_of_a_person_needs_no_heading() {
     assert_eq!(answer_text("yes\n"), "yes");

@@ -1,6 +1,6 @@
 //! `work`, `reap` and `unassign`: what needs the mediator's word.
 
-use std::{io::IsTerminal, sync::Mutex};
+use std::io::IsTerminal;
 
 use anyhow::{Context, anyhow};
 use serde_json::json;
@@ -38,21 +38,19 @@ pub(super) async fn work(args: &Work, out: &Out) -> Outcome {
     }
     let templates = Templates { folder: templates, command: args.command.clone(), capability: args.capability.clone() };
     let runs = client(&args.mediator)?;
-    let worker =
-        Worker { folder, runs, templates, owner, pace: args.poll, looked: Mutex::default(), told: Mutex::default() };
+    let worker = Worker::new(folder, runs, templates, owner, args.poll);
     let stop = CancellationToken::new();
     let mut term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut int = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    let told = async {
+    let told = stop.clone();
+    let signals = tokio::spawn(async move {
         tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
-        stop.cancel();
-        std::future::pending::<()>().await;
-    };
+        told.cancel();
+    });
     // Not dropped when it is told to end: what it has claimed and not submitted it gives back first.
-    let ended = tokio::select! {
-        ended = Box::pin(worker.run(args.once, &stop)) => ended.map_err(trouble)?,
-        () = told => Ended::Stopped,
-    };
+    let ended = Box::pin(worker.run(args.once, &stop)).await;
+    signals.abort();
+    let ended = ended.map_err(trouble)?;
     let word = match ended {
         Ended::Empty => "nothing is left that can be taken",
         // What it has claimed stays so: the Run goes on, and the next worker's reaper ends the ticket with it.
