@@ -13,11 +13,7 @@ use tonic::{
     transport::{Certificate, ClientTlsConfig, Endpoint, Identity},
 };
 
-use crate::{
-    config::Config,
-    files,
-    session::{mediators::Mediators, retry::with_advice},
-};
+use crate::{config::Config, files, mediators::Mediators, session::retry::with_advice};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 

@@ -13,9 +13,9 @@ use super::{
     Folder,
     back::Return,
     file_work::off,
-    finish::publish_new,
     gate::Gate,
     moves::Lost,
+    new::publish_new,
     repair::repair,
     runs::{Question, RunNow, Runs, Trouble},
 };

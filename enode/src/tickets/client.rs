@@ -14,7 +14,7 @@ use tonic::{
 };
 
 use super::runs::{End, Question, RunNow, RunOf, Runs, Trouble};
-use crate::session::mediators::Mediators;
+use crate::mediators::Mediators;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A stream that says nothing is looked at again after this.

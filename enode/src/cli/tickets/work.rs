@@ -1,6 +1,6 @@
 //! `work`, `reap` and `unassign`: what needs the mediator's word.
 
-use std::io::IsTerminal;
+use std::{convert::Infallible, io::IsTerminal};
 
 use anyhow::{Context, anyhow};
 use serde_json::json;
@@ -42,15 +42,16 @@ pub(super) async fn work(args: &Work, out: &Out) -> Outcome {
     let stop = CancellationToken::new();
     let mut term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut int = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    let told = stop.clone();
-    let signals = tokio::spawn(async move {
+    let signals = async {
         tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
-        told.cancel();
-    });
+        stop.cancel();
+        std::future::pending::<Infallible>().await
+    };
     // Not dropped when it is told to end: what it has claimed and not submitted it gives back first.
-    let ended = Box::pin(worker.run(args.once, &stop)).await;
-    signals.abort();
-    let ended = ended.map_err(trouble)?;
+    let ended = tokio::select! {
+        ended = Box::pin(worker.run(args.once, &stop)) => ended.map_err(trouble)?,
+        never = signals => match never {},
+    };
     let word = match ended {
         Ended::Empty => "nothing is left that can be taken",
         // What it has claimed stays so: the Run goes on, and the next worker's reaper ends the ticket with it.
