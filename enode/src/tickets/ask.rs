@@ -13,9 +13,9 @@ use super::{
     Folder,
     back::Return,
     file_work::off,
-    gate::Gate,
     moves::Lost,
     new::publish_new,
+    queue_lock::QueueLock,
     repair::repair,
     runs::{Question, RunNow, Runs, Trouble},
 };
@@ -49,7 +49,7 @@ pub fn answer(folder: &Folder, stem: &Stem, text: &str) -> Result<String, Answer
     if text.trim().is_empty() {
         return Err(AnswerError::Empty);
     }
-    let _gate = Gate::enter(folder)?;
+    let _lock = QueueLock::acquire(folder)?;
     let queue = repair(folder)?;
     let (ticket, awaiting) = asking(&queue, stem)?;
     if let Some(lane) = queue.lane(&awaiting).filter(|_| queue.has(&awaiting)) {
@@ -169,7 +169,7 @@ const WRITTEN_IN: Duration = Duration::from_secs(10);
 
 /// The name of an answer file that does not say anything yet, and whether somebody is still writing it: an editor may
 /// take several steps. Of a ticket whose lock is open; the file's name has opened it.
-pub(super) fn mute(folder: &Folder, queue: &Queue, ticket: &Ticket, now: Timestamp) -> Option<(String, bool)> {
+pub(super) fn empty_answer(folder: &Folder, queue: &Queue, ticket: &Ticket, now: Timestamp) -> Option<(String, bool)> {
     let awaiting = ticket.awaiting.as_ref().filter(|stem| queue.lane(stem) == Some(Lane::Done))?;
     let file = match queue.find(awaiting) {
         Some(answer) if answer.kind == key::ANSWER && question::answer_text(answer.text.body()).is_empty() => {
@@ -208,7 +208,7 @@ pub(super) async fn pass_on(
     let Some(question) = still_asks(runs, run, &origin).await? else { return Ok(Passed::Nothing) };
     let answer = ticket.awaiting.as_ref().filter(|stem| queue.lane(stem) == Some(Lane::Done));
     let Some(stem) = answer else { return Ok(Passed::Nothing) };
-    if let Some((file, is_fresh)) = mute(folder, queue, ticket, now) {
+    if let Some((file, is_fresh)) = empty_answer(folder, queue, ticket, now) {
         let why = format!("{file} cannot be read, or says nothing");
         // In line it waits until that is written.
         let asked = || format!("The answer cannot be used: {why}.\n\n");
@@ -243,7 +243,7 @@ async fn still_asks(runs: &impl Runs, run: &RunId, origin: &Origin) -> Result<Op
 
 /// Unlocks tickets whose question nobody needs an answer to any more: the step was answered elsewhere, or its Run has
 /// ended. The answer file says so. Gives back the names of the files.
-pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Vec<String>, Trouble> {
+pub(super) async fn resolve_stale_questions(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Vec<String>, Trouble> {
     let queue = off(folder, |folder| folder.read()).await?;
     let mut settled = Vec::new();
     for entry in line(&queue) {

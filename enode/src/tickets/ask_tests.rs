@@ -63,7 +63,7 @@ fn r41_a_done_ticket_that_a_person_opens_again_asks_and_can_be_answered() {
 
 fn settle_with(fake: &Fake, table: &Table) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(settle(&fake.folder, table)).unwrap()
+    runtime.block_on(resolve_stale_questions(&fake.folder, table)).unwrap()
 }
 
 #[test]

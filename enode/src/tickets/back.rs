@@ -18,8 +18,8 @@ use shared::{
 use super::{
     Folder, begun, fail,
     folder::Read,
-    gate::Gate,
     moves::{self, Lost},
+    queue_lock::QueueLock,
     repair::{has_come_back, repair},
     write,
 };
@@ -68,7 +68,7 @@ pub fn give_back(
     how: &Return,
     now: Timestamp,
 ) -> io::Result<Returned> {
-    let _gate = Gate::enter(folder)?;
+    let _lock = QueueLock::acquire(folder)?;
     let queue = repair(folder)?;
     match held(&queue, stem, session) {
         Some(ticket) => change(folder, &queue, &ticket, how, now),
@@ -223,7 +223,7 @@ fn free_answer(queue: &Queue, stem: &Stem, mut number: u32) -> Result<Stem, BadS
 /// # Errors
 /// The operating system's, and [`io::ErrorKind::InvalidData`] for a file that is no ticket any more.
 pub fn clear_accident(folder: &Folder, stem: &Stem) -> io::Result<bool> {
-    let _gate = Gate::enter(folder)?;
+    let _lock = QueueLock::acquire(folder)?;
     let queue = repair(folder)?;
     let Some(ticket) = queue.find(stem).filter(|it| it.lane == Lane::Waiting && it.session_id.is_some()) else {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! What is being done to two names of one stem, noted before the second name is made and only under the gate. So
+//! What is being done to two names of one stem, noted before the second name is made and only under the queue's lock. So
 //! whoever comes after a killed process tells its half-done work from an editor that saves late under the old name: by
 //! their texts the two can be the same.
 

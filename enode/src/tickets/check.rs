@@ -5,7 +5,7 @@ use std::io;
 use serde::Serialize;
 use shared::ticket::{Lane, Queue, Ticket, order};
 
-use super::{Folder, back, gate::Gate, repair::repair, template::Templates};
+use super::{Folder, back, queue_lock::QueueLock, repair::repair, template::Templates};
 
 /// One fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -82,7 +82,7 @@ pub fn without_template(queue: &Queue, templates: &Templates) -> Vec<Fault> {
 pub fn fix(folder: &Folder) -> io::Result<Vec<Fault>> {
     let before = check(&folder.read()?);
     let queue = {
-        let _gate = Gate::enter(folder)?;
+        let _lock = QueueLock::acquire(folder)?;
         repair(folder)?
     };
     for it in order::accidents(&queue) {

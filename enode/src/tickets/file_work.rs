@@ -4,7 +4,7 @@ use std::{io, sync::Arc};
 
 use super::{Folder, runs::Trouble};
 
-/// File work on a thread that may wait for the gate.
+/// File work on a thread that may wait for the queue's lock.
 pub(super) async fn off<T: Send + 'static>(
     folder: &Arc<Folder>,
     work: impl FnOnce(&Folder) -> io::Result<T> + Send + 'static,

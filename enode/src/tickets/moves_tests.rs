@@ -63,7 +63,7 @@ fn a_new_name_is_given_once() {
     }
 }
 
-/// A process of the race below: takes the name as soon as it may, without any gate.
+/// A process of the race below: takes the name as soon as it may, without any lock.
 #[test]
 #[ignore = "is started by the test of the race"]
 fn racer() {
@@ -77,9 +77,9 @@ fn racer() {
     std::process::exit(if won { 10 } else { 11 });
 }
 
-/// The kernel decides also among those who know no gate.
+/// The kernel decides also among those who know no lock.
 #[test]
-fn r01_r02_of_24_processes_without_a_gate_one_takes_a_name() {
+fn r01_r02_of_24_processes_without_a_lock_one_takes_a_name() {
     for refuses in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("a.md"), TEXT).unwrap();

@@ -9,8 +9,8 @@ use shared::ticket::{
 
 use super::{
     Folder, begun, fail,
-    gate::Gate,
     moves::{self, Lost},
+    queue_lock::QueueLock,
     repair::repair,
     write,
 };
@@ -42,7 +42,7 @@ pub fn create(folder: &Folder, new: &New<'_>) -> Result<Arc<Ticket>, NewError> {
 }
 
 fn create_drawing(folder: &Folder, new: &New<'_>, mut draw: impl FnMut() -> String) -> Result<Arc<Ticket>, NewError> {
-    let _gate = Gate::enter(folder)?;
+    let _lock = QueueLock::acquire(folder)?;
     let queue = repair(folder)?;
     let given = new.deps.iter().map(|stem| ("deps", stem)).chain(new.req.map(|stem| ("req", stem)));
     for (key, stem) in given {
@@ -68,7 +68,7 @@ fn create_drawing(folder: &Folder, new: &New<'_>, mut draw: impl FnMut() -> Stri
     Err(NewError::NoName)
 }
 
-/// Writes a file that is not there yet. The caller holds the gate, and has repaired: one thing at a time is begun.
+/// Writes a file that is not there yet. The caller holds the queue's lock, and has repaired: one thing at a time is begun.
 pub(super) fn publish_new(folder: &Folder, file: &str, text: &str) -> io::Result<Result<(), Lost>> {
     let draft = write::draft(folder, text.as_bytes(), None)?;
     fail::at("new", "drafted");
@@ -113,7 +113,7 @@ mod tests {
         assert!(matches!(none, Err(NewError::NoName)) && draws == 10, "{none:?}");
     }
 
-    /// A program that knows no gate makes a file right after ours has looked: exclusive creation is what decides.
+    /// A program that knows no lock makes a file right after ours has looked: exclusive creation is what decides.
     #[test]
     fn a_name_that_is_taken_at_this_moment_is_drawn_again() {
         for links in [Links::Kernel, Links::Refused] {

@@ -71,7 +71,7 @@ pub struct Reaped {
 /// [`Trouble`]; what was done before it stays done.
 pub async fn look_after(folder: &Arc<Folder>, runs: &impl Runs) -> Result<(Vec<Reaped>, Vec<String>), Trouble> {
     let reaped = reap(folder, runs, clock::now(), grace()).await?;
-    Ok((reaped, ask::settle(folder, runs).await?))
+    Ok((reaped, ask::resolve_stale_questions(folder, runs).await?))
 }
 
 /// Looks at every ticket in progress once, `now` being when and [`GRACE`] the grace in earnest.

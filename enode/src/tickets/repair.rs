@@ -1,4 +1,4 @@
-//! Ends what a killed process had begun. Called with the gate held, so that nobody of ours is in the middle of it.
+//! Ends what a killed process had begun. Called with the queue's lock held, so that nobody of ours is in the middle of it.
 //!
 //! | names of one stem | what it was | what is done |
 //! |---|---|---|

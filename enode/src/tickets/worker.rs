@@ -24,7 +24,7 @@ use super::{
     claim::{self, ClaimError, Claimed},
     fail,
     file_work::off,
-    gate,
+    queue_lock,
     reap::{self, Deed},
     runs::{self, End, RunNow, RunOf, Runs, Trouble},
     template::Templates,
@@ -37,11 +37,11 @@ use crate::{
 /// How often a worker that follows a Run looks after the queue.
 const ROUND: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(5) };
 /// One of all workers of a queue looks after it in this time, so that many cost the mediator no more than one.
-const LOOKED: Duration = if cfg!(test) { Duration::from_millis(40) } else { Duration::from_secs(4) };
+const LOOK_INTERVAL: Duration = if cfg!(test) { Duration::from_millis(40) } else { Duration::from_secs(4) };
 /// After silence, doubled up to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 /// Between two looks at a ticket that is being saved.
-const SAVED_IN: Duration = Duration::from_millis(100);
+const SAVE_RETRY: Duration = Duration::from_millis(100);
 /// Why a ticket goes back that has no Run yet.
 const STOPPED: &str = "the worker was told to end";
 /// Changes that come together are one.
@@ -62,7 +62,7 @@ pub struct Worker<R> {
     /// When it last looked after the tickets of others.
     looked: Mutex<Option<BootTime>>,
     /// Tickets with their kinds for which it has no template, and has said so.
-    told: Mutex<BTreeSet<(Stem, String)>>,
+    warned_of: Mutex<BTreeSet<(Stem, String)>>,
 }
 
 /// What a worker ends with.
@@ -77,7 +77,7 @@ pub enum Ended {
 impl<R: Runs> Worker<R> {
     /// One that has not begun. Its fields say what is what.
     pub fn new(folder: Arc<Folder>, runs: R, templates: Templates, owner: String, pace: Duration) -> Self {
-        Self { folder, runs, templates, owner, pace, looked: Mutex::default(), told: Mutex::default() }
+        Self { folder, runs, templates, owner, pace, looked: Mutex::default(), warned_of: Mutex::default() }
     }
 
     /// Works until it is told to stop; with `once`, until nothing is left that can be taken.
@@ -85,13 +85,13 @@ impl<R: Runs> Worker<R> {
     /// # Errors
     /// [`Trouble`] that no waiting mends: credentials, and a folder that cannot be written.
     pub async fn run(&self, once: bool, stop: &CancellationToken) -> Result<Ended, Trouble> {
-        let (mut pause, mut is_hint) = (PAUSES.0, false);
+        let (mut pause, mut has_changed) = (PAUSES.0, false);
         // What changes during a turn is remembered: it is the next one's.
         let bell = Arc::new(Notify::new());
         let _watcher = if once { None } else { self.watch(&bell) };
         while !stop.is_cancelled() {
-            let worked = self.turn(is_hint, once, stop).await;
-            is_hint = false;
+            let worked = self.turn(has_changed, once, stop).await;
+            has_changed = false;
             let wait = match worked {
                 Ok(true) => {
                     pause = PAUSES.0;
@@ -102,7 +102,7 @@ impl<R: Runs> Worker<R> {
                     tokio::select! {
                         () = stop.cancelled() => return Ok(Ended::Stopped),
                         () = tokio::time::sleep(self.pace.min(ROUND).std()) => continue,
-                        () = bell.notified() => is_hint = true,
+                        () = bell.notified() => has_changed = true,
                     }
                     TOGETHER
                 }
@@ -136,11 +136,11 @@ impl<R: Runs> Worker<R> {
         watched.inspect_err(|error| tracing::info!(%error, "no events from {path}; it is read every {pace}")).ok()
     }
 
-    /// Looks after the queue, then works on one ticket. `false`: there was none. A hint is that a file has changed: by
+    /// Looks after the queue, then works on one ticket. `false`: there was none. Where a file `has_changed`, by
     /// that alone the tickets of others need no look.
     ///
     /// To stop is not to be dropped anywhere: between a claim and the submission a ticket would be left for dead.
-    async fn turn(&self, is_hint: bool, once: bool, stop: &CancellationToken) -> Result<bool, Trouble> {
+    async fn turn(&self, has_changed: bool, once: bool, stop: &CancellationToken) -> Result<bool, Trouble> {
         // Between two of many tickets that is not done each time: it costs a question for each one in progress.
         let looked = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = looked.is_none_or(|at| at.until(clock::boot_time()) >= ROUND);
@@ -159,7 +159,7 @@ impl<R: Runs> Worker<R> {
             return Ok(true);
         }
         let mut claimed = self.claim().await?;
-        if claimed.is_none() && !is_due && !is_hint {
+        if claimed.is_none() && !is_due && !has_changed {
             // With `once` it ends now.
             let look = async { if once { self.look_after().await } else { self.take_turn_in_looking().await } };
             let Some(looked) = stop.run_until_cancelled(look).await else { return Ok(true) };
@@ -192,22 +192,22 @@ impl<R: Runs> Worker<R> {
             Ok((claimed, left))
         })
         .await?;
-        for ticket in self.untold(left) {
+        for ticket in self.not_warned_of(left) {
             tracing::warn!(ticket = %ticket.stem, "{}; this worker leaves it alone", self.templates.missing(&ticket));
         }
         Ok(claimed)
     }
 
     /// Those of these tickets of which nothing was said yet.
-    fn untold(&self, mut left: Vec<Arc<Ticket>>) -> Vec<Arc<Ticket>> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        left.retain(|it| told.insert((it.stem.clone(), it.kind.clone())));
+    fn not_warned_of(&self, mut left: Vec<Arc<Ticket>>) -> Vec<Arc<Ticket>> {
+        let mut warned_of = self.warned_of.lock().unwrap_or_else(PoisonError::into_inner);
+        left.retain(|it| warned_of.insert((it.stem.clone(), it.kind.clone())));
         left
     }
 
     /// Looks after the queue, unless another worker just has.
     async fn take_turn_in_looking(&self) -> Result<(), Trouble> {
-        if off(&self.folder, |folder| Ok(gate::is_looked_after(folder, LOOKED))).await? {
+        if off(&self.folder, |folder| Ok(queue_lock::is_looked_after(folder, LOOK_INTERVAL))).await? {
             return Ok(());
         }
         self.look_after().await
@@ -225,7 +225,7 @@ impl<R: Runs> Worker<R> {
         }
         // Only now: whoever cannot ask the mediator keeps nobody from it.
         off(&self.folder, |folder| {
-            gate::note_look(folder);
+            queue_lock::note_look(folder);
             Ok(())
         })
         .await
@@ -293,7 +293,7 @@ impl<R: Runs> Worker<R> {
                     return Ok(true);
                 }
                 Some(error) if is_last => tracing::warn!(ticket = %ticket.stem, "{error}"),
-                Some(_) => tokio::time::sleep(SAVED_IN.std()).await,
+                Some(_) => tokio::time::sleep(SAVE_RETRY.std()).await,
             }
         }
         Ok(false)
@@ -460,7 +460,7 @@ impl<R: Runs> Worker<R> {
                 tracing::info!(ticket = %stem, %run, now, "it is no longer ours");
                 return Ok(None);
             }
-            tokio::time::sleep(SAVED_IN.std()).await;
+            tokio::time::sleep(SAVE_RETRY.std()).await;
         }
         Ok(None)
     }

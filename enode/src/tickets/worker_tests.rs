@@ -136,7 +136,7 @@ fn of_many_workers_one_looks_after_the_queue() {
 fn a_ticket_that_no_template_is_for_is_told_of_once() {
     let fake = Fake::new(&[("a.md", "---\nkind: odd\n---\n")]);
     let worker = Worker { templates: Templates::default(), ..worker(&fake, Table::default()) };
-    let tell = || worker.untold(vec![fake.folder.read().unwrap().tickets()[0].clone()]).len();
+    let tell = || worker.not_warned_of(vec![fake.folder.read().unwrap().tickets()[0].clone()]).len();
     assert_eq!([tell(), tell()], [1, 0]);
     std::fs::write(fake.folder.at("a.md"), "---\nkind: other one\n---\n").unwrap();
     assert_eq!([tell(), tell()], [1, 0], "of another kind it is another matter");

@@ -15,7 +15,7 @@ use super::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// A candidate, or held by the gate of priority 1, which has no word of its own.
+    /// A candidate, or held by the rule of priority 1, which has no word of its own.
     Open,
     /// Something in `deps` is not done.
     DepsWait,

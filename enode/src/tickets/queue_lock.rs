@@ -15,13 +15,13 @@ const FILE: &str = ".tickets.lock";
 const TAG: usize = 8;
 
 /// Held until it is dropped, or its process ends.
-pub(super) struct Gate {
+pub(super) struct QueueLock {
     file: File,
 }
 
-impl Gate {
+impl QueueLock {
     /// Waits until nobody else is inside. Blocks the thread.
-    pub(super) fn enter(folder: &Folder) -> io::Result<Self> {
+    pub(super) fn acquire(folder: &Folder) -> io::Result<Self> {
         let path = folder.at(FILE);
         let context =
             |error: io::Error| io::Error::new(error.kind(), format!("cannot lock {}: {error}", path.display()));
@@ -83,15 +83,15 @@ mod tests {
 
     use super::{super::fake_tests::Fake, *};
 
-    /// A process of the test below: holds the gate until it is killed.
+    /// A process of the test below: holds the lock until it is killed.
     #[test]
-    #[ignore = "is started by the test of the gate"]
+    #[ignore = "is started by the test of the lock"]
     fn holder() {
         let Some(dir) = std::env::var_os("HOLD_IN") else { return };
         let dir = std::path::PathBuf::from(dir);
         let folder =
             Folder::with(&dir, shared::ticket::Suffixes::default(), super::super::links::Links::Kernel).unwrap();
-        let _gate = Gate::enter(&folder).unwrap();
+        let _lock = QueueLock::acquire(&folder).unwrap();
         std::fs::write(dir.join("held"), "").unwrap();
         loop {
             std::thread::park();
@@ -143,12 +143,12 @@ mod tests {
 
     /// The kernel's lock on a file that stays: nothing is stale, and who loses has nothing to delete.
     #[test]
-    fn r21_the_gate_of_a_killed_process_is_open_and_its_file_is_never_replaced() {
+    fn r21_the_lock_of_a_killed_process_is_free_and_its_file_is_never_replaced() {
         let fake = Fake::new(&[]);
-        drop(Gate::enter(&fake.folder).unwrap());
+        drop(QueueLock::acquire(&fake.folder).unwrap());
         let inode = fake.folder.stamp(FILE).unwrap().inode;
         let mut holder = Command::new(std::env::current_exe().unwrap());
-        holder.args(["--exact", "tickets::gate::tests::holder", "--ignored"]).env("HOLD_IN", fake.folder.path());
+        holder.args(["--exact", "tickets::queue_lock::tests::holder", "--ignored"]).env("HOLD_IN", fake.folder.path());
         let mut holder = holder.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let start = clock::boot_time();
         while !fake.folder.at("held").exists() {
@@ -161,7 +161,7 @@ mod tests {
         drop(other);
         holder.kill().unwrap();
         holder.wait().unwrap();
-        drop(Gate::enter(&fake.folder).unwrap());
+        drop(QueueLock::acquire(&fake.folder).unwrap());
         assert_eq!(fake.folder.stamp(FILE).unwrap().inode, inode);
     }
 }
