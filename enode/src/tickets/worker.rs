@@ -101,7 +101,7 @@ impl<R: Runs> Worker<R> {
                 Ok(false) => {
                     tokio::select! {
                         () = stop.cancelled() => return Ok(Ended::Stopped),
-                        () = tokio::time::sleep(self.pace.min(ROUND).std()) => continue,
+                        () = tokio::time::sleep(self.between_looks().std()) => continue,
                         () = bell.notified() => has_changed = true,
                     }
                     TOGETHER
@@ -122,6 +122,11 @@ impl<R: Runs> Worker<R> {
         Ok(Ended::Stopped)
     }
 
+    /// Between two looks at a queue in which nothing is to be done: others' tickets do not wait for a slow pace.
+    fn between_looks(&self) -> Duration {
+        self.pace.min(ROUND)
+    }
+
     /// Rings for every change of a ticket's file. Without it the pace is all there is.
     fn watch(&self, bell: &Arc<Notify>) -> Option<notify::RecommendedWatcher> {
         let bell = bell.clone();
@@ -132,7 +137,7 @@ impl<R: Runs> Worker<R> {
             }
         });
         let path = self.folder.path().display();
-        let pace = self.pace;
+        let pace = self.between_looks();
         watched.inspect_err(|error| tracing::info!(%error, "no events from {path}; it is read every {pace}")).ok()
     }
 
