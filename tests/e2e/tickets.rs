@@ -5,7 +5,7 @@ use tests::{Agent, Engine, Mediator, Queue, mediator::signal, wait_for, wait_unt
 
 use crate::gate::Gate;
 
-fn runs(mediator: &Mediator) -> Vec<Value> {
+pub(crate) fn runs(mediator: &Mediator) -> Vec<Value> {
     mediator.json(&["runs"])["runs"].as_array().cloned().unwrap_or_default()
 }
 
@@ -78,13 +78,13 @@ fn r26_the_third_failure_is_a_question_and_its_answer_is_read_by_the_next_run() 
     assert_eq!(queue.json(&["show", "a"])["thread"][0]["answer"], "take the other road");
 }
 
-const ASKING: &str = "env: {TICKET_BODY: ''}\nrequires:\n  - {as: builder, capability: build}\nsteps:\n  \
+pub(crate) const ASKING: &str = "env: {TICKET_BODY: ''}\nrequires:\n  - {as: builder, capability: build}\nsteps:\n  \
     - {id: make, uses: builder, run: [sh, -c, 'echo made > here']}\n  \
     - id: ok\n    ask: {question: 'Ship it?', form: {type: object, required: [go], properties: \
     {go: {enum: [\"yes\", \"no\"]}, note: {type: string}}}}\n  \
     - {id: ship, uses: builder, in: {from: [answer.json]}, run: [sh, -c, 'cat here $IN/answer.json']}\n";
 
-fn with_template(queue: &Queue, name: &str, text: &str) -> String {
+pub(crate) fn with_template(queue: &Queue, name: &str, text: &str) -> String {
     let folder = queue.home.path().join("templates");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join(name), text).unwrap();

@@ -123,6 +123,9 @@ impl Runs for OneAnswer {
     async fn changed(&self, run: &RunId, _: &RunNow) -> Result<RunNow, Trouble> {
         self.get(run).await
     }
+    async fn why_queued(&self, _: &RunId) -> Result<Option<String>, Trouble> {
+        Ok(None)
+    }
     async fn runs_of(&self, _: &str) -> Result<Vec<RunOf>, Trouble> {
         Ok(Vec::new())
     }

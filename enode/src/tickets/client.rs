@@ -4,8 +4,8 @@ use std::{error::Error as _, path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
 use proto::v1::{
-    AnswerRequest, CancelRequest, GetRunRequest, ListAsksRequest, ListRunsRequest, RunDetail, RunView, SubmitRequest,
-    run_service_client::RunServiceClient,
+    AnswerRequest, CancelRequest, ExplainRequest, GetRunRequest, ListAsksRequest, ListRunsRequest, RunDetail, RunView,
+    SubmitRequest, explain_request, run_service_client::RunServiceClient,
 };
 use shared::{RunId, ticket::question::Origin};
 use tonic::{
@@ -135,6 +135,15 @@ impl Runs for Client {
         match tokio::time::timeout(QUIET, self.watch(run, seen)).await {
             Ok(now) => now,
             Err(_) => self.get(run).await,
+        }
+    }
+
+    async fn why_queued(&self, run: &RunId) -> Result<Option<String>, Trouble> {
+        let subject = Some(explain_request::Subject::RunId(run.to_string()));
+        match self.ask(self.runs().explain(self.0.request(ExplainRequest { subject }))).await {
+            Ok(said) => Ok(said.place.map(|_| said.summary)),
+            Err(status) if status.code() == Code::NotFound => Ok(None),
+            Err(status) => Err(trouble(&status)),
         }
     }
 

@@ -112,6 +112,9 @@ impl Runs for Table {
         }
         self.get(run).await
     }
+    async fn why_queued(&self, _: &RunId) -> Result<Option<String>, Trouble> {
+        Ok(None)
+    }
     async fn runs_of(&self, work: &str) -> Result<Vec<RunOf>, Trouble> {
         self.hear(format!("open {work}"))?;
         let is_of = |run: &String| self.works.get(run).is_none_or(|its| its == work);

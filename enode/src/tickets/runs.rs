@@ -76,6 +76,8 @@ pub trait Runs: Send + Sync {
     fn get(&self, run: &RunId) -> impl Future<Output = Result<RunNow, Trouble>> + Send;
     /// How it is once that is no longer `seen`, or after a while.
     fn changed(&self, run: &RunId, seen: &RunNow) -> impl Future<Output = Result<RunNow, Trouble>> + Send;
+    /// What a Run waits for that has no node yet; `None`: it does not.
+    fn why_queued(&self, run: &RunId) -> impl Future<Output = Result<Option<String>, Trouble>> + Send;
     /// The Runs of one work, the newest first; of very many the older ones may be missing.
     fn runs_of(&self, work: &str) -> impl Future<Output = Result<Vec<RunOf>, Trouble>> + Send;
     /// Hands in a contract. The same id again is the same Run.

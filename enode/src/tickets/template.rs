@@ -5,7 +5,7 @@ use std::{io, path::PathBuf};
 
 use shared::{
     RunId,
-    contract::{self, Contract, Work},
+    contract::{self, Contract, WhenUnmatched, Work},
     ticket::{Queue, Ticket, key, question},
 };
 
@@ -92,6 +92,8 @@ impl Templates {
             }
             contract.env.insert(name.to_owned(), value.replace('$', "$$"));
         }
+        // A ticket can wait for a machine; refused, it would be tried three times within a moment.
+        contract.when_unmatched = WhenUnmatched::Queue;
         contract.run_id = Some(run.clone());
         contract.work = Some(Work { system: "ticket".to_owned(), change_id: ticket.stem.to_string() });
         let text = contract::canonical_json(&contract).into_bytes();

@@ -48,6 +48,18 @@ fn r10_the_kind_names_the_template_and_leads_nowhere_else() {
     assert!(said.contains("put other.yaml or default.yaml"), "{said}");
 }
 
+/// Refused, it would be tried three times within a moment, and then a person would be asked.
+#[test]
+fn whatever_a_template_says_its_run_waits_for_a_machine() {
+    let reject =
+        "requires: [{as: w, capability: c}]\nsteps: [{id: s, uses: w, run: ['true']}]\nwhen_unmatched: reject\n";
+    let (_dir, in_folder) = folder(&[("default.yaml", reject)]);
+    for templates in [in_folder, command("true")] {
+        let contract = made(&templates, "---\n---\n").unwrap();
+        assert_eq!(contract.when_unmatched, WhenUnmatched::Queue);
+    }
+}
+
 #[test]
 fn what_cannot_be_run_says_why() {
     let asking = "requires: [{as: w, capability: c}]\nsteps: [{id: s, timeout: 1h, ask: {question: q}}]\n";

@@ -264,7 +264,7 @@ impl<R: Runs> Worker<R> {
     }
 
     /// The Run of this ticket that goes on with it: one that has not ended, or that has succeeded since it asked.
-    async fn find(&self, claimed: &Claimed) -> Result<Option<RunId>, Trouble> {
+    pub(super) async fn find(&self, claimed: &Claimed) -> Result<Option<RunId>, Trouble> {
         let ticket = &claimed.ticket;
         // Only those of this work: the text of a ticket may be a copy of another one's.
         let runs = self.runs.runs_of(&runs::work_of(&ticket.stem)).await?;
@@ -281,9 +281,7 @@ impl<R: Runs> Worker<R> {
 
     /// Writes the Run into the ticket. `false`: somebody has taken it away.
     async fn assign(&self, ticket: &Arc<Ticket>, run: &RunId) -> Result<bool, Trouble> {
-        // The end of a Run's id is random, its beginning the queue's tag.
-        let end = run.as_str().get(run.as_str().len().saturating_sub(8)..).unwrap_or_default();
-        let owner = format!("{}-{end}", self.owner);
+        let owner = self.owner_of(run);
         for is_last in tries() {
             let (held, run, owner) = (ticket.clone(), run.clone(), owner.clone());
             let assigned =
@@ -302,6 +300,13 @@ impl<R: Runs> Worker<R> {
             }
         }
         Ok(false)
+    }
+
+    /// Who works on a ticket, for people.
+    pub(super) fn owner_of(&self, run: &RunId) -> String {
+        // The end of a Run's id is random, its beginning the queue's tag.
+        let end = run.as_str().get(run.as_str().len().saturating_sub(8)..).unwrap_or_default();
+        format!("{}-{end}", self.owner)
     }
 
     /// Answers what a Run that is still open has asked, and follows it.
@@ -391,6 +396,7 @@ impl<R: Runs> Worker<R> {
         // A look that takes longer than its turn must not leave the Run unwatched.
         round.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut seen = RunNow::Open { asking: Vec::new() };
+        let (mut handed, mut rounds) = (BTreeSet::new(), 0u32);
         loop {
             let now = {
                 // One stream for as long as nothing changes, however often the queue is looked after meanwhile.
@@ -400,8 +406,14 @@ impl<R: Runs> Worker<R> {
                         now = &mut changed => break now,
                         _ = round.tick() => {}
                     }
-                    if self.ours(&ticket.stem, run).await?.is_none() {
-                        return Ok(());
+                    let Some((queue, _)) = self.ours(&ticket.stem, run).await? else { return Ok(()) };
+                    rounds = rounds.saturating_add(1);
+                    // Not at once: most wait for a moment only.
+                    if rounds == 2 {
+                        self.say_what_it_waits_for(ticket, run).await;
+                    }
+                    if let Err(trouble) = self.hand_answers_on(&queue, &mut handed).await {
+                        tracing::warn!("cannot hand answers on: {trouble}");
                     }
                     // Others' tickets must not wait for the end of this Run.
                     match self.take_turn_in_looking().await {
@@ -434,6 +446,17 @@ impl<R: Runs> Worker<R> {
                     self.pause(&trouble, ticket, run).await?;
                 }
             }
+        }
+    }
+
+    /// A Run without a node may wait for ever: a person should know for what.
+    async fn say_what_it_waits_for(&self, ticket: &Ticket, run: &RunId) {
+        match self.runs.why_queued(run).await {
+            Ok(None) => {}
+            Ok(Some(why)) => {
+                tracing::info!(ticket = %ticket.stem, "its Run is QUEUED: {why}; `mediator explain {run}` has more");
+            }
+            Err(trouble) => tracing::warn!(ticket = %ticket.stem, %run, "cannot ask what it waits for: {trouble}"),
         }
     }
 
@@ -470,7 +493,13 @@ impl<R: Runs> Worker<R> {
         Ok(None)
     }
 
-    async fn back(&self, ticket: &Ticket, run: Option<&RunId>, how: Return, why: String) -> Result<(), Trouble> {
+    pub(super) async fn back(
+        &self,
+        ticket: &Ticket,
+        run: Option<&RunId>,
+        how: Return,
+        why: String,
+    ) -> Result<(), Trouble> {
         let deed = reap::back(&self.folder, ticket, run.map(ToString::to_string), how, why, clock::now()).await?;
         tracing::info!(ticket = %ticket.stem, "{}", said(&deed));
         Ok(())
