@@ -141,18 +141,6 @@ fn a_question_that_is_answered_elsewhere_unlocks_its_ticket() {
 }
 
 #[test]
-fn a_template_whose_question_has_a_timeout_is_refused_in_the_ticket() {
-    let mediator = Mediator::start(Engine::Sqlite);
-    let queue = Queue::new(Some(&mediator));
-    let folder = with_template(&queue, "default.yaml", &ASKING.replace("- id: ok\n", "- id: ok\n    timeout: 8h\n"));
-    queue.write("a.md", "---\ntitle: ship\n---\n");
-    work(&queue, &["--templates", &folder]).ok();
-    let text = queue.text("a.md");
-    assert!(text.contains("step ok asks with a timeout") && text.contains("awaiting: a-answer-1"), "{text}");
-    assert_eq!(runs(&mediator).len(), 0);
-}
-
-#[test]
 fn r35_r37_a_live_run_keeps_its_ticket_unless_it_is_forced_and_then_it_is_locked_first() {
     let mediator = Mediator::start(Engine::Sqlite);
     let _agent = Agent::start(&mediator, "n1");

@@ -3,9 +3,14 @@
 use std::io;
 
 use serde::Serialize;
-use shared::ticket::{Lane, Queue, Ticket, order};
+use shared::ticket::{Lane, Queue, Stem, order};
 
-use super::{Folder, back, queue_lock::QueueLock, repair::repair, template::Templates};
+use super::{
+    Folder, back,
+    queue_lock::QueueLock,
+    repair::repair,
+    template::{Templates, Usable, listed},
+};
 
 /// One fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -62,16 +67,23 @@ pub fn check(queue: &Queue) -> Vec<Fault> {
     faults
 }
 
-/// Open tickets that no worker with these templates takes.
+/// Open tickets that no worker with these templates takes, once for each reason, and templates that cannot be used.
 #[must_use]
 pub fn without_template(queue: &Queue, templates: &Templates) -> Vec<Fault> {
-    let open = order::line(queue).into_iter().map(|entry| entry.ticket).filter(|it| !templates.knows(it));
-    let fault = |it: std::sync::Arc<Ticket>| Fault {
-        kind: "template",
-        file: it.file.clone(),
-        message: templates.missing(&it).to_string(),
-    };
-    open.map(fault).collect()
+    let (mut usable, mut left) = (Usable::new(templates), Vec::<(String, String, Vec<Stem>)>::new());
+    for ticket in order::line(queue).into_iter().map(|entry| entry.ticket) {
+        let Err(why) = usable.of(&ticket).map_err(|why| why.to_string()) else { continue };
+        match left.iter_mut().find(|it| it.0 == why) {
+            Some((.., stems)) => stems.push(ticket.stem.clone()),
+            None => left.push((why, ticket.file.clone(), vec![ticket.stem.clone()])),
+        }
+    }
+    let idle = templates.lint().into_iter().map(|(path, why)| (why.to_string(), path.display().to_string()));
+    let idle: Vec<_> = idle.filter(|(why, _)| left.iter().all(|it| it.0 != *why)).collect();
+    let fault = |file: String, message: String| Fault { kind: "template", file, message };
+    let waiting =
+        left.into_iter().map(|(why, file, stems)| fault(file, format!("{why}; no worker takes {}", listed(&stems))));
+    waiting.chain(idle.into_iter().map(|(why, file)| fault(file, why))).collect()
 }
 
 /// Mends what has one answer only: what a killed worker had begun is ended, and accidents lose their `session_id`. Gives
@@ -144,7 +156,8 @@ mod tests {
         let faults = || without_template(&fake.folder.read().unwrap(), &with);
         assert_eq!(of(&faults()), [("template", "a.md")]);
         assert!(faults()[0].message.contains("odd.yaml or default.yaml"), "{:?}", faults());
-        std::fs::write(templates.path().join("odd.yaml"), "").unwrap();
+        let contract = "requires: [{as: w, capability: c}]\nsteps: [{id: s, uses: w, run: ['true']}]\n";
+        std::fs::write(templates.path().join("odd.yaml"), contract).unwrap();
         assert_eq!(faults(), []);
     }
 

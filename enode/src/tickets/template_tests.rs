@@ -68,8 +68,9 @@ fn what_cannot_be_run_says_why() {
         [(asking, "step s asks with a timeout"), (unknown, "set it in `env`"), ("x: y", "default.yaml: ")]
     {
         let (_dir, templates) = folder(&[("default.yaml", template)]);
-        let said = made(&templates, "---\n---\n").unwrap_err().to_string();
-        assert!(said.contains(says), "{said}");
+        let error = made(&templates, "---\n---\n").unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+        assert_eq!(templates.usable("any"), Err(error), "before any ticket is taken");
     }
     let said = made(&command("true"), &format!("---\n---\n{}", "x".repeat(LONGEST + 1))).unwrap_err().to_string();
     assert!(said.contains("120001 bytes"), "{said}");

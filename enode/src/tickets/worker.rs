@@ -6,7 +6,7 @@
 //! still open before it draws a new id.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -27,7 +27,7 @@ use super::{
     queue_lock,
     reap::{self, Deed},
     runs::{self, End, RunNow, RunOf, Runs, Trouble},
-    template::Templates,
+    template::{self, TemplateError, Templates, Usable},
 };
 use crate::{
     clock::{self, BootTime},
@@ -61,9 +61,12 @@ pub struct Worker<R> {
     pub pace: Duration,
     /// When it last looked after the tickets of others.
     looked: Mutex<Option<BootTime>>,
-    /// Tickets with their kinds for which it has no template, and has said so.
+    /// Tickets for which it has no template that can be used, and has said so, with what it has said.
     warned_of: Mutex<BTreeSet<(Stem, String)>>,
 }
+
+/// What is wrong with templates, and the tickets that are left alone for it.
+type Left = BTreeMap<String, Vec<Stem>>;
 
 /// What a worker ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,27 +189,30 @@ impl<R: Runs> Worker<R> {
     async fn claim(&self) -> Result<Option<Claimed>, Trouble> {
         let templates = self.templates.clone();
         let (claimed, left) = off(&self.folder, move |folder| {
-            let mut left = Vec::new();
-            let claimed = claim::next(folder, |ticket| {
-                let knows = templates.knows(ticket);
-                if !knows {
-                    left.push(ticket.clone());
+            let (mut usable, mut left) = (Usable::new(&templates), Left::new());
+            let claimed = claim::next(folder, |ticket| match usable.of(ticket) {
+                Ok(()) => true,
+                Err(why) => {
+                    left.entry(why.to_string()).or_default().push(ticket.stem.clone());
+                    false
                 }
-                knows
             })?;
             Ok((claimed, left))
         })
         .await?;
-        for ticket in self.not_warned_of(left) {
-            tracing::warn!(ticket = %ticket.stem, "{}; this worker leaves it alone", self.templates.missing(&ticket));
+        for (why, stems) in self.not_warned_of(left) {
+            tracing::warn!("{why}; this worker leaves alone: {}", template::listed(&stems));
         }
         Ok(claimed)
     }
 
-    /// Those of these tickets of which nothing was said yet.
-    fn not_warned_of(&self, mut left: Vec<Arc<Ticket>>) -> Vec<Arc<Ticket>> {
+    /// Those of these tickets of which this was not said yet.
+    fn not_warned_of(&self, mut left: Left) -> Left {
         let mut warned_of = self.warned_of.lock().unwrap_or_else(PoisonError::into_inner);
-        left.retain(|it| warned_of.insert((it.stem.clone(), it.kind.clone())));
+        left.retain(|why, stems| {
+            stems.retain(|stem| warned_of.insert((stem.clone(), why.clone())));
+            !stems.is_empty()
+        });
         left
     }
 
@@ -330,7 +336,11 @@ impl<R: Runs> Worker<R> {
         let queue = off(&self.folder, |folder| folder.read()).await?;
         let contract = match self.templates.make(&queue, ticket, &run) {
             Ok(contract) => contract,
-            Err(why) => {
+            // Broken at this very moment: its tickets are left alone until it is mended.
+            Err(why @ (TemplateError::Missing(_) | TemplateError::Bad(..))) => {
+                return self.back(ticket, None, Return::Plain, why.to_string()).await;
+            }
+            Err(why @ TemplateError::Text(_)) => {
                 // Another attempt would find the same.
                 let text = format!("No Run can be made of it: {why}\n\nHow should it go on?");
                 return self.back(ticket, None, Return::Ask { text, origin: None }, why.to_string()).await;

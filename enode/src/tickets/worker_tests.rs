@@ -136,7 +136,11 @@ fn of_many_workers_one_looks_after_the_queue() {
 fn a_ticket_that_no_template_is_for_is_told_of_once() {
     let fake = Fake::new(&[("a.md", "---\nkind: odd\n---\n")]);
     let worker = Worker { templates: Templates::default(), ..worker(&fake, Table::default()) };
-    let tell = || worker.not_warned_of(vec![fake.folder.read().unwrap().tickets()[0].clone()]).len();
+    let tell = || {
+        let ticket = fake.folder.read().unwrap().tickets()[0].clone();
+        let why = worker.templates.usable(&ticket.kind).unwrap_err().to_string();
+        worker.not_warned_of(Left::from([(why, vec![ticket.stem.clone()])])).len()
+    };
     assert_eq!([tell(), tell()], [1, 0]);
     std::fs::write(fake.folder.at("a.md"), "---\nkind: other one\n---\n").unwrap();
     assert_eq!([tell(), tell()], [1, 0], "of another kind it is another matter");
@@ -203,14 +207,11 @@ fn what_went_back_while_its_run_is_open_goes_on_with_that_run() {
 /// One with an odd name, one that nobody can make a Run of, and one of which the mediator wants to hear nothing.
 #[test]
 fn what_is_wrong_with_one_ticket_ends_no_worker() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("bad.yaml"), "steps: what\n").unwrap();
-    let bad = OPEN.replace("title: t", "title: t\nkind: bad");
+    let bad = OPEN.replace("body", "no program takes a \0");
     let later = OPEN.replace("title: t", "title: t\npriority: 2");
     let fake = Fake::new(&[("it's, [urgent].md", &bad), ("a.md", &bad), ("b.md", &later), ("refused.md", OPEN)]);
     let table = Table { is_quiet: true, refuses: Some("open ticket:refused"), ..Table::default() };
-    let mut worker = worker(&fake, table);
-    worker.templates.folder = Some(folder.path().to_owned());
+    let worker = worker(&fake, table);
     let is_late = passed(5_000);
     work(&worker, &CancellationToken::new(), || worker.runs.count("changed") > 0 || is_late());
     assert!(fake.text("b.wip.md").contains("session_id"), "{:?}", fake.files());

@@ -37,6 +37,10 @@ pub(super) async fn work(args: &Work, out: &Out) -> Outcome {
         return Err(refused(anyhow!("--name: write one line")));
     }
     let templates = Templates { folder: templates, command: args.command.clone(), capability: args.capability.clone() };
+    // What is in a folder can be mended while it works.
+    if templates.command.is_some() && templates.folder.is_none() {
+        templates.usable("").map_err(refused)?;
+    }
     let runs = client(&args.mediator)?;
     let worker = Worker::new(folder, runs, templates, owner, args.poll);
     let stop = CancellationToken::new();
