@@ -404,7 +404,7 @@ fn check_mends_what_it_may_and_says_by_its_exit_code_whether_anything_is_left() 
 #[test]
 fn a_list_says_which_tickets_no_template_is_for() {
     let mut queue = Queue::new(None);
-    let folder = with_template(&queue, "work.yaml", "");
+    let folder = with_template(&queue, "work.yaml", crate::ticket_waits::BUILD);
     queue.write("a.md", "---\nkind: odd\n---\n");
     queue.write("b.md", "---\nkind: work\n---\n");
     let untaken = |queue: &Queue, args: &[&str]| queue.json(&[&["list"], args].concat())["untaken"].clone();

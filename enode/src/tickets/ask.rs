@@ -237,7 +237,7 @@ pub(super) async fn pass_on(
 async fn still_asks(runs: &impl Runs, run: &RunId, origin: &Origin) -> Result<Option<Question>, Trouble> {
     match runs.get(run).await? {
         RunNow::Open { asking } => Ok(asking.into_iter().find(|it| it.origin == *origin)),
-        RunNow::Unknown | RunNow::Succeeded | RunNow::Failed(_) => Ok(None),
+        RunNow::Unknown | RunNow::Succeeded | RunNow::Failed(_) | RunNow::Stopped(_) => Ok(None),
     }
 }
 
@@ -253,7 +253,7 @@ pub(super) async fn resolve_stale_questions(folder: &Arc<Folder>, runs: &impl Ru
         let why = match runs.get(&run).await? {
             RunNow::Open { asking } if asking.iter().any(|it| it.origin == origin) => continue,
             RunNow::Open { .. } => "Step has its answer from elsewhere.",
-            RunNow::Succeeded | RunNow::Failed(_) => "The Run that asked has ended.",
+            RunNow::Succeeded | RunNow::Failed(_) | RunNow::Stopped(_) => "The Run that asked has ended.",
             // This may be another fleet's mediator. A person's answer unlocks it as ever.
             RunNow::Unknown => continue,
         };

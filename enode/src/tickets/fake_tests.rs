@@ -121,7 +121,7 @@ impl Runs for Table {
         let end = |now: &RunNow| match now {
             RunNow::Unknown | RunNow::Open { .. } => None,
             RunNow::Succeeded => Some(End::Succeeded),
-            RunNow::Failed(_) => Some(End::Failed),
+            RunNow::Failed(_) | RunNow::Stopped(_) => Some(End::Failed),
         };
         let runs = self.runs.iter().filter(|(run, _)| is_of(run));
         Ok(runs.map(|(id, now)| RunOf { run: RunId::new(id).unwrap(), end: end(now) }).collect())

@@ -152,6 +152,8 @@ pub(super) async fn judge(
         RunNow::Failed(why) => {
             back(folder, ticket, Some(session), Return::Attempt(why.clone()), why, now).await.map(Some)
         }
+        // A person's doing, and no fault of the ticket's.
+        RunNow::Stopped(why) => back(folder, ticket, Some(session), Return::Plain, why, now).await.map(Some),
         RunNow::Unknown => {
             if is_younger(ticket, now, grace) {
                 return Ok(None);

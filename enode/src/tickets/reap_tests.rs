@@ -46,6 +46,17 @@ fn r31_r34_its_run_decides() {
     check(&keys("'not an id'"), &table, 0, "a.md");
 }
 
+/// A drain and a cancel are somebody's word against a Run, not the ticket's fault: however often, nobody is asked.
+#[test]
+fn what_somebody_has_ended_counts_as_no_attempt() {
+    let table = Table::of(&[("r1", RunNow::Stopped("Run r1 failed (cancelled by ann)".to_owned()))]);
+    let fake = Fake::new(&[("a.wip.md", &held("session_id: r1\nattempts: 2\n"))]);
+    let reaped = reap_now(&fake, &table, crate::clock::now()).unwrap();
+    assert!(matches!(reaped[0].deed, Deed::Reclaimed { attempts: 2, .. }), "{reaped:?}");
+    let text = fake.text("a.md");
+    assert!(text.contains("\nattempts: 2\n") && !text.contains("## 질문"), "{text}");
+}
+
 #[test]
 fn r32_a_run_that_is_not_known_yet_has_three_minutes() {
     let table = Table::default();

@@ -16,6 +16,8 @@ pub enum RunNow {
     Succeeded,
     /// It did not, for this reason.
     Failed(String),
+    /// Somebody has ended it, as this says: its node's owner, or whoever cancelled it.
+    Stopped(String),
 }
 
 /// A step that asks.

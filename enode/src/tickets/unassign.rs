@@ -107,7 +107,7 @@ pub async fn unassign(
         RunNow::Open { .. } => true,
         // Its worker may be about to submit it.
         RunNow::Unknown => reap::is_too_young(&ticket, now),
-        RunNow::Failed(_) => false,
+        RunNow::Failed(_) | RunNow::Stopped(_) => false,
     };
     if may_live && !force {
         return Err(UnassignError::Alive { stem, run: run.to_string() });
@@ -147,7 +147,9 @@ async fn cancel_again(runs: &impl Runs, queue: &Queue, ticket: &Ticket) -> Resul
             runs.cancel(&run).await?;
             Ok(Unassigned::Locked { awaiting })
         }
-        RunNow::Unknown | RunNow::Succeeded | RunNow::Failed(_) => Err(UnassignError::NotAssigned(stem, "open")),
+        RunNow::Unknown | RunNow::Succeeded | RunNow::Failed(_) | RunNow::Stopped(_) => {
+            Err(UnassignError::NotAssigned(stem, "open"))
+        }
     }
 }
 

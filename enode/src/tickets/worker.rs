@@ -86,7 +86,7 @@ impl<R: Runs> Worker<R> {
     /// Works until it is told to stop; with `once`, until nothing is left that can be taken.
     ///
     /// # Errors
-    /// [`Trouble`] that no waiting mends: credentials, and a folder that cannot be written.
+    /// [`Trouble`] that no waiting mends: credentials, and a folder that cannot be written; with `once` also silence.
     pub async fn run(&self, once: bool, stop: &CancellationToken) -> Result<Ended, Trouble> {
         let (mut pause, mut has_changed) = (PAUSES.0, false);
         // What changes during a turn is remembered: it is the next one's.
@@ -109,6 +109,7 @@ impl<R: Runs> Worker<R> {
                     }
                     TOGETHER
                 }
+                Err(trouble @ Trouble::Silent { .. }) if once => return Err(trouble),
                 Err(Trouble::Silent { why, .. }) => {
                     tracing::warn!("{why}; nothing is taken and nothing is given back until it does");
                     let now = pause;
