@@ -111,7 +111,7 @@ fn r04_a_step_that_asks_becomes_a_question_and_the_answer_file_answers_the_step(
     assert_eq!(queue.ticket("b")["state"], "open", "no template is for it, so it is left to others");
 
     // What does not do is asked again.
-    queue.cli(&["answer", "a", "go: perhaps"]).ok();
+    queue.write("a-answer-1.done.md", "---\nkind: answer\n---\ngo: perhaps\n");
     work();
     let text = queue.text("a.md");
     assert!(text.contains("## 질문 2") && text.contains("cannot be used"), "{text}");

@@ -74,6 +74,7 @@ pub(super) async fn write(
             error @ (AnswerError::Missing(_)
             | AnswerError::NotAsking(_)
             | AnswerError::Answered(_)
+            | AnswerError::Unfit(_)
             | AnswerError::Empty),
         ) => {
             let (code, why) = match error {

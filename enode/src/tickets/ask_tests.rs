@@ -29,6 +29,30 @@ fn what_a_person_writes_becomes_what_the_form_wants() {
     }
 }
 
+/// As the question lists them, whatever stands in a word of the list.
+#[test]
+fn an_answer_that_the_listed_fields_do_not_allow_is_told_what_to_write() {
+    const FORM: &str = r#"{"required": ["go", "n"], "properties": {"go": {"enum": ["yes", "no", "yes or no", 3]},
+        "n": {"type": "integer"}, "note": {"type": "string"}}}"#;
+    let body = format!("## 질문 1\n\nGo?\n\n{}\n", shape(&serde_json::from_str(FORM).unwrap()));
+    for good in
+        ["go: yes\nn: 1", "go: yes or no\nn: x", "go: 3\nn: 1\nnote: a: b", r#"{"go": "no", "n": 2, "other": true}"#]
+    {
+        assert_eq!(fits(&body, good), Ok(()), "{good}");
+    }
+    for (bad, says) in [
+        ("go: maybe\nn: 1", "go: write yes or no or yes or no or 3"),
+        ("go: yes", "n: is missing"),
+        ("yes", "go: is missing"),
+        ("go: e\nn: 1", "go: write"),
+    ] {
+        let said = fits(&body, bad).unwrap_err();
+        assert!(said.contains(says), "{bad}: {said}");
+    }
+    assert_eq!(fits("## 질문 1\n\n- `go: …` (yes or no)\n", "anything"), Ok(()), "a list of somebody else's");
+    assert_eq!(fits(&format!("{body}\n## 질문 2\n\nAnd now?\n"), "anything"), Ok(()), "only the last question counts");
+}
+
 const ASKING: &str =
     "---\ntitle: t\ndeps: [q]\nawaiting: q\n---\n## 질문 1\n<!-- asked by run r1 step ok attempt 1 -->\n?\n";
 
@@ -161,7 +185,7 @@ fn of_two_workers_that_pass_on_one_answer_at_once_neither_asks_a_person_again() 
     let ticket = queue.find(&Stem::new("a").unwrap()).unwrap();
     let run = RunId::new("r1").unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let pass = || pass_on(&fake.folder, &runs, &queue, ticket, &run, Timestamp::default());
+    let pass = || pass_on(&fake.folder, &runs, &queue, ticket, &run);
     let (one, other) = runtime.block_on(async { tokio::join!(pass(), pass()) });
     for passed in [one, other] {
         assert!(matches!(passed, Ok(Passed::On)));

@@ -8,13 +8,12 @@ use shared::{
 };
 
 use super::{
-    Folder, ask,
+    Folder,
     moves::{self, Lost},
     queue_lock::QueueLock,
     repair::repair,
     write::{self, WriteError},
 };
-use crate::clock;
 
 /// A ticket in our hands.
 #[derive(Debug, Clone)]
@@ -78,12 +77,7 @@ pub fn next(folder: &Folder, mut takes: impl FnMut(&Arc<Ticket>) -> bool) -> io:
     let mut lock = QueueLock::acquire(folder)?;
     let tag = lock.tag()?;
     let queue = repair(folder)?;
-    let now = clock::now();
     for entry in order::candidates(&queue).filter(|entry| takes(&entry.ticket)) {
-        // A Run that is made now would not know the answer.
-        if ask::empty_answer(folder, &queue, &entry.ticket, now).is_some_and(|(_, is_being_written)| is_being_written) {
-            continue;
-        }
         match take(folder, &entry.ticket)? {
             Ok(()) => return Ok(Some(Claimed { ticket: entry.ticket, tag })),
             Err(Lost::Taken | Lost::Gone) => {}

@@ -37,7 +37,7 @@ impl<R: Runs> Worker<R> {
             if is_free && !self.take_up(&ticket, &run).await? {
                 continue;
             }
-            let passed = ask::pass_on(&self.folder, &self.runs, queue, &ticket, &run, clock::now()).await?;
+            let passed = ask::pass_on(&self.folder, &self.runs, queue, &ticket, &run).await?;
             tried.insert(answer);
             match passed {
                 Passed::On => tracing::info!(ticket = %ticket.stem, %run, "its answer is handed on"),

@@ -166,7 +166,7 @@ pub(super) async fn judge(
             let Some(question) = asking.into_iter().next() else { return Ok(None) };
             // Whoever took it up again may have been killed before it passed the answer on.
             if let Ok(run) = RunId::new(&session) {
-                match ask::pass_on(folder, runs, queue, ticket, &run, now).await? {
+                match ask::pass_on(folder, runs, queue, ticket, &run).await? {
                     Passed::Nothing => {}
                     Passed::On => return Ok(None),
                     Passed::Back(how, why) => {

@@ -320,7 +320,7 @@ impl<R: Runs> Worker<R> {
     async fn resume(&self, queue: &Queue, ticket: &Arc<Ticket>, run: &RunId) -> Result<(), Trouble> {
         tracing::info!(ticket = %ticket.stem, %run, "goes on with the Run that is open");
         loop {
-            match ask::pass_on(&self.folder, &self.runs, queue, ticket, run, clock::now()).await {
+            match ask::pass_on(&self.folder, &self.runs, queue, ticket, run).await {
                 Ok(Passed::Nothing | Passed::On) => break,
                 Ok(Passed::Back(how, why)) => return self.back(ticket, Some(run), how, why).await,
                 Err(trouble) => self.pause(&trouble, ticket, run).await?,

@@ -80,6 +80,16 @@ impl Document {
         Ok(Self { head, tail, keys_at })
     }
 
+    /// A text without frontmatter as an answer, which needs none. For reading only: its file has other bytes. `None`: it says
+    /// nothing.
+    #[must_use]
+    pub fn plain_answer(bytes: Vec<u8>) -> Option<Self> {
+        let text = String::from_utf8(bytes).ok()?;
+        let text = text.trim_start_matches('\u{feff}');
+        let head = format!("---\n{}: {}\n", key::KIND, key::ANSWER);
+        (!text.trim().is_empty()).then(|| Self { head, tail: format!("---\n{text}"), keys_at: 4 })
+    }
+
     /// One that says nothing yet.
     #[must_use]
     pub fn empty() -> Self {

@@ -147,6 +147,15 @@ pub fn options(body: &str) -> Vec<Group> {
     question.map(|it| options::parse(it.text)).unwrap_or_default()
 }
 
+/// The lines of the list below this line in the last question of a body.
+#[must_use]
+pub fn fields_of_last(body: &str, above: &str) -> Vec<String> {
+    let question = sections(body).into_iter().rfind(|it| it.kind == Kind::Question);
+    let lines = question.iter().flat_map(|it| it.text.lines()).map(str::trim);
+    let below = lines.skip_while(|line| *line != above).skip(1);
+    below.filter(|line| line.starts_with("- ")).map(str::to_owned).collect()
+}
+
 /// A question as a person reads it: without the line that only programs read.
 #[must_use]
 pub fn readable(text: &str) -> String {

@@ -20,6 +20,8 @@ pub enum Warning {
     MarkedNotLocked(Stem),
     /// Something in `deps` is not there: it waits until somebody makes it.
     MissingDep(Stem),
+    /// An answer without a word unlocks nothing.
+    EmptyAnswer,
     /// An answer that is open unlocks nothing, and would be worked on.
     OpenAnswer,
 }
@@ -38,6 +40,7 @@ impl fmt::Display for Warning {
                 write!(f, "awaiting names {stem}, deps does not: nothing keeps a worker from taking it")
             }
             Self::MissingDep(stem) => write!(f, "deps: there is no {stem}; it waits until there is one that is done"),
+            Self::EmptyAnswer => f.write_str("the answer says nothing: write it below the last line"),
             Self::OpenAnswer => {
                 f.write_str("an answer that is not done unlocks nothing: rename it to end with .done.md")
             }

@@ -131,11 +131,12 @@ fn shown(detail: &Detail) -> String {
     }
     for talk in &detail.thread {
         lines.push(format!("\nquestion {}: {}", talk.number, text(&talk.question)));
-        let answer = talk.answer.as_deref().map_or_else(
-            || format!("`enode tickets answer {} TEXT` answers it", it.stem),
-            |answer| format!("answer {}: {}", talk.number, text(answer)),
-        );
-        lines.push(answer);
+        let is_open = || matches!(it.hold, Some(Hold::AnswerWait { .. })) && Some(talk) == detail.thread.last();
+        match &talk.answer {
+            Some(answer) => lines.push(format!("answer {}: {}", talk.number, text(answer))),
+            None if is_open() => lines.push(format!("`enode tickets answer {} TEXT` answers it", it.stem)),
+            None => {}
+        }
     }
     for group in &detail.options {
         let letters: Vec<String> = group.options.iter().map(|it| format!("({})", it.letter)).collect();
