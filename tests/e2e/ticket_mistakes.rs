@@ -12,7 +12,7 @@ fn table(queue: &Queue) -> Vec<(String, String)> {
 #[test]
 fn check_notices_slips_in_keys_and_names_and_says_what_is_meant() {
     let queue = Queue::new(None);
-    queue.write("fine.md", "---\ntitle: t\nsquad: z\ntitles: x y\npid: 3\n# a note\n\ndeps:\n  - k\n---\n");
+    queue.write("fine.md", "---\ntitle: t\nsquad: z\ntitles: x y\n담당: kim\npid: 3\n# a note\n\ndeps:\n  - k\n---\n");
     queue.write("k.done.md", "---\ntitle: t\n---\n");
     for (file, text, says) in [
         ("a.md", "---\ntitel: t\n---\n", "titel: did you mean title?"),

@@ -3,7 +3,10 @@
 use std::io;
 
 use serde::Serialize;
-use shared::ticket::{Lane, Queue, Stem, order};
+use shared::{
+    distance,
+    ticket::{Lane, Queue, Stem, Suffixes, order},
+};
 
 use super::{
     Folder, back,
@@ -65,6 +68,62 @@ pub fn check(queue: &Queue) -> Vec<Fault> {
         note("cycle", file, message);
     }
     faults
+}
+
+/// Names that look as if they were meant for tickets, or for another state. Only the folder knows its marks.
+///
+/// # Errors
+/// The operating system's.
+pub fn names(folder: &Folder) -> io::Result<Vec<Fault>> {
+    let mut faults = Vec::new();
+    for entry in std::fs::read_dir(folder.path())? {
+        let entry = entry?;
+        let Ok(file) = entry.file_name().into_string() else { continue };
+        if let Some(message) = odd_name(folder.suffixes(), &file, entry.file_type()?.is_dir()) {
+            faults.push(Fault { kind: "warning", file, message });
+        }
+    }
+    faults.sort_by(|a, b| a.file.cmp(&b.file));
+    Ok(faults)
+}
+
+fn odd_name(suffixes: &Suffixes, file: &str, is_folder: bool) -> Option<String> {
+    let (base, end) = file.rsplit_once('.').filter(|(base, _)| !base.is_empty() && !file.starts_with('.'))?;
+    if !end.eq_ignore_ascii_case("md") {
+        return None;
+    }
+    if is_folder {
+        return Some("it is a folder, and a ticket is a file: nobody looks into it".to_owned());
+    }
+    if end != "md" {
+        return Some(format!("it is no ticket, because its name does not end with .md: did you mean {base}.md?"));
+    }
+    let (stem, lane) = suffixes.read(file)?;
+    if lane != Lane::Waiting {
+        return None;
+    }
+    let meant = |lane: Lane| {
+        let named = suffixes.file_name(&stem, lane);
+        let mark = named.strip_prefix(stem.as_str())?.strip_suffix(".md")?.to_owned();
+        let at = stem.as_str().rfind(mark.chars().next()?).filter(|at| *at > 0)?;
+        let (short, tail) = stem.as_str().split_at(at);
+        let sorted = |text: &str| {
+            let mut letters: Vec<char> = text.to_lowercase().chars().collect();
+            letters.sort_unstable();
+            letters
+        };
+        let is_like = distance(&tail.to_lowercase(), &mark.to_lowercase()) <= 1 || sorted(tail) == sorted(&mark);
+        is_like.then(|| Some(suffixes.file_name(&Stem::new(short).ok()?, lane))).flatten()
+    };
+    let meant = meant(Lane::InProgress).or_else(|| meant(Lane::Done))?;
+    Some(format!("by its name it is open: did you mean {meant}?"))
+}
+
+/// How many files no worker will ever take, whatever it has templates for: broken ones, accidents, and tickets that wait
+/// for each other.
+#[must_use]
+pub fn stuck(queue: &Queue) -> usize {
+    queue.unread().len() + order::accidents(queue).count() + order::cycles(queue).iter().map(Vec::len).sum::<usize>()
 }
 
 /// Open tickets that no worker with these templates takes, once for each reason, and templates that cannot be used.

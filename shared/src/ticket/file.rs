@@ -113,6 +113,12 @@ impl Document {
         self.rows().filter_map(|(_, line)| key_of(line)).map(|(key, value)| (key, unquoted(value)))
     }
 
+    /// Lines between the two `---` that say nothing to anybody: no key, no part of a list, no comment.
+    pub(super) fn odd_lines(&self) -> impl Iterator<Item = &str> {
+        // A key of another tool may be written in other letters.
+        self.rows().map(|(_, line)| line).filter(|line| !line.contains(':') && !is_below(line)).map(str::trim)
+    }
+
     /// The value of a key; empty where the key has none. Of a repeated key the last one counts.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {

@@ -149,6 +149,22 @@ impl Queue {
             && self.find(answer).is_none_or(|it| is_empty_answer(it))
     }
 
+    /// What is to be said of a dep that is not there.
+    fn missing(&self, dep: &Stem) -> Warning {
+        let bare = dep.as_str().strip_suffix(".md").unwrap_or(dep.as_str());
+        // Which marks there are is the folder's matter: before one there is a stem that is known.
+        let shorter = bare.char_indices().rev().map(|(at, _)| &bare[..at]);
+        let known = |text: &str| Stem::new(text).ok().filter(|stem| self.has(stem));
+        if let Some(stem) = known(bare).or_else(|| shorter.filter(|_| bare != dep.as_str()).find_map(known)) {
+            return Warning::FileDep(dep.clone(), stem);
+        }
+        let parts: Vec<Stem> = dep.as_str().split([' ', ';']).filter_map(|part| Stem::new(part).ok()).collect();
+        match parts.len() > 1 && parts.iter().any(|part| self.has(part)) {
+            true => Warning::SeveralDeps(dep.clone(), parts),
+            false => Warning::MissingDep(dep.clone()),
+        }
+    }
+
     /// Everything odd about a ticket, seen among the others.
     #[must_use]
     pub fn warnings(&self, ticket: &Ticket) -> Vec<Warning> {
@@ -174,7 +190,7 @@ impl Queue {
         if ticket.lane != Lane::Done {
             let missing = ticket.deps.iter().filter(|dep| self.lane(dep).is_none());
             let missing = missing.filter(|dep| ticket.awaiting.as_ref() != Some(dep));
-            warnings.extend(missing.cloned().map(Warning::MissingDep));
+            warnings.extend(missing.map(|dep| self.missing(dep)));
         }
         warnings
     }

@@ -150,7 +150,8 @@ pub(super) fn check(args: &Check, out: &Out) -> Outcome {
     let folder = folder(&args.place)?;
     let fixed = if args.fix { check::fix(&folder).context("cannot mend the queue")? } else { Vec::new() };
     let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
-    let faults = [check::check(&queue), untaken(&queue, &args.templates)?].concat();
+    let names = check::names(&folder).with_context(|| format!("cannot read {}", folder.path().display()))?;
+    let faults = [check::check(&queue), names, untaken(&queue, &args.templates)?].concat();
     out.data(&json!({"faults": faults, "fixed": fixed}), || {
         let rows = |faults: &[check::Fault], word: &str| -> Vec<Vec<String>> {
             let row = |it: &check::Fault| vec![format!("{word}{}", it.kind), clean(&it.file), clean(&it.message)];

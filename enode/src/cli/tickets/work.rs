@@ -15,6 +15,7 @@ use super::{
 use crate::{
     clock, detect,
     tickets::{
+        check,
         reap::{self, Deed},
         template::Templates,
         unassign::{self, UnassignError, Unassigned},
@@ -42,6 +43,7 @@ pub(super) async fn work(args: &Work, out: &Out) -> Outcome {
         templates.usable("").map_err(refused)?;
     }
     let runs = client(&args.mediator)?;
+    let queue = folder.clone();
     let worker = Worker::new(folder, runs, templates, owner, args.poll);
     let stop = CancellationToken::new();
     let mut term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
@@ -57,7 +59,15 @@ pub(super) async fn work(args: &Work, out: &Out) -> Outcome {
         never = signals => match never {},
     };
     let word = match ended {
-        Ended::Empty => "nothing is left that can be taken",
+        Ended::Empty => {
+            match queue.read().map(|queue| check::stuck(&queue)) {
+                Ok(0) | Err(_) => {}
+                Ok(stuck) => {
+                    out.warn(format!("{stuck} files are taken by nobody as they are: `enode tickets check` says why"))
+                }
+            }
+            "nothing is left that can be taken"
+        }
         // What it has claimed stays so: the Run goes on, and the next worker's reaper ends the ticket with it.
         Ended::Stopped => "stopped; what it had claimed is ended by the next worker",
     };
