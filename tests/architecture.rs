@@ -83,7 +83,13 @@ fn each_library_stays_in_its_room() {
     only_in("mediator/src", "axum::", &["mediator/src/http/", "mediator/src/grpc/mod.rs"]);
     only_in("mediator/src", "proto::", &["mediator/src/grpc/", "mediator/src/cli/"]);
     only_in("mediator/src", "clap::", &["mediator/src/cli/", "mediator/src/main.rs"]);
-    let wire = ["enode/src/session/", "enode/src/heartbeat.rs", "enode/src/cli/", "enode/src/tickets/client.rs"];
+    let wire = [
+        "enode/src/session/",
+        "enode/src/heartbeat.rs",
+        "enode/src/mediators.rs",
+        "enode/src/cli/",
+        "enode/src/tickets/client.rs",
+    ];
     only_in("enode/src", "tonic", &wire);
     for library in ["axum::", "askama::"] {
         only_in("enode/src", library, &["enode/src/panel/"]);

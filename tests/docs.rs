@@ -16,11 +16,12 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "README.md",
     "docs/contract.md",
     "docs/drain.md",
     "docs/operating.md",
+    "docs/panel.md",
     "docs/performance.md",
     "docs/public-cases.md",
     "docs/testing.md",
@@ -198,18 +199,20 @@ fn tests_named_in(line: &str) -> Vec<String> {
 #[test]
 fn ticket_cases_and_their_tests_name_each_other() {
     let page = read("docs/ticket-cases.md");
-    let (mut ids, mut named) = (Vec::new(), BTreeSet::new());
+    let (existing, mut ids, mut named) = (tests_of_cases(), Vec::new(), BTreeSet::new());
     for line in page.lines().filter(|line| line.starts_with("| R")) {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
         let [id, _, ours, _] = cells.as_slice() else { panic!("id, case, what ours does, tests: {line}") };
         let tests = tests_named_in(line);
         let applies = !ours.starts_with("Does not apply: ");
         assert_eq!(!tests.is_empty(), applies, "a test, or why the case does not apply: {line}");
+        let own = |name: &String| existing.contains(&((*id).to_owned(), name.clone()));
+        assert!(!applies || tests.iter().any(own), "no test of {id} is named after it");
         ids.push((*id).to_owned());
         named.extend(tests.into_iter().map(|name| ((*id).to_owned(), name)));
     }
     assert_eq!(ids, (1..=48).map(|number| format!("R{number:02}")).collect::<Vec<_>>());
-    for (id, name) in tests_of_cases().into_iter().filter(|(id, _)| id.starts_with('R')) {
+    for (id, name) in existing.into_iter().filter(|(id, _)| id.starts_with('R')) {
         assert!(named.iter().any(|(_, it)| *it == name), "docs/ticket-cases.md does not name {name}, a test of {id}");
     }
 }

@@ -13,6 +13,7 @@ pub mod files;
 pub mod heartbeat;
 pub mod identity;
 pub mod local;
+pub mod mediators;
 pub mod panel;
 pub mod policy;
 mod said;

@@ -8,9 +8,11 @@ pub mod contract;
 pub mod domain;
 mod hex;
 mod ids;
+mod spelling;
 pub mod ticket;
 mod time;
 
 pub use hex::{hex, sha256_hex};
 pub use ids::{BadId, InstanceId, NodeId, Nonce, Principal, RoleName, RunId, Seq, StepName, StreamId, WorkId};
+pub use spelling::distance;
 pub use time::{BadDuration, Duration, Timestamp};

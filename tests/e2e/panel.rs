@@ -131,3 +131,29 @@ fn what_is_wrong_in_the_panels_table_is_said_with_its_place() {
         assert!(ran.code == 2 && ran.stderr.contains(says), "{text}: {ran:?}");
     }
 }
+
+#[test]
+fn r44_the_board_draws_the_line_of_the_list_under_any_suffix() {
+    let mut queue = Queue::new(None);
+    queue.set("TICKET_INPROGRESS", "-진행중");
+    queue.set("TICKET_DONE", "-완료");
+    for (name, text) in [
+        ("p1.md", "priority: 1\n"),
+        ("p2.md", "priority: 2\n"),
+        ("p3.md", ""),
+        ("p5.md", "priority: 5\ndeps: [p2, p0]\n"),
+        ("p0-완료.md", ""),
+        ("w-진행중.md", "owner: me\n"),
+        // With these suffixes it is an open ticket.
+        ("p4.done.md", "priority: 4\n"),
+    ] {
+        queue.write(name, &format!("---\n{text}---\n"));
+    }
+    let config = "name = \"n1\"\n[panel]\nlisten = \"127.0.0.1:0\"\nqueue = \"tickets\"\n";
+    std::fs::write(queue.home.path().join("n1.toml"), config).unwrap();
+    let page = Panel::start(&queue, "n1.toml").page("/");
+    let cards = page.split("id=\"card-").skip(1).filter_map(|rest| rest.split('"').next());
+    let line = queue.line();
+    assert_eq!(line, ["p2", "p5", "p4.done", "p3", "p1"]);
+    assert_eq!(cards.collect::<Vec<_>>(), [line.iter().map(String::as_str).collect(), vec!["w", "p0"]].concat());
+}

@@ -76,7 +76,7 @@ fn r02_killed_anywhere_in_a_claim_without_links_the_next_worker_ends_the_ticket(
 }
 
 #[test]
-fn killed_anywhere_at_the_end_of_a_ticket_it_is_done_all_the_same() {
+fn r31_killed_anywhere_at_the_end_of_a_ticket_it_is_done_all_the_same() {
     walk(false, &["finish.linked", "finish.unlinked"], ONCE, 1);
     walk(true, &["finish.created", "finish.half_written", "finish.written", "finish.unlinked"], ONCE, 1);
 }
@@ -139,7 +139,7 @@ fn walk_of_asking(refuse_links: bool, asking: &[&str], answering: &[&str]) {
 fn r04_killed_anywhere_in_asking_and_answering_one_run_goes_through_it() {
     walk_of_asking(
         false,
-        &["back.drafted", "back.linked", "back.unlinked"],
+        &["back.drafted", "back.noted", "back.linked", "back.unlinked"],
         &["claim.linked", "assign.exchanged", "work.assigned", "work.answered"],
     );
 }
@@ -148,7 +148,87 @@ fn r04_killed_anywhere_in_asking_and_answering_one_run_goes_through_it() {
 fn r04_killed_anywhere_in_asking_and_answering_without_links_one_run_goes_through_it() {
     walk_of_asking(
         true,
-        &["back.drafted", "back.created", "back.linked", "back.unlinked"],
+        &["back.drafted", "back.noted", "back.created", "back.linked", "back.unlinked"],
         &["claim.created", "claim.half_written", "claim.written", "claim.unlinked", "work.assigned", "work.answered"],
     );
+}
+
+/// Runs a command that dies at a point.
+fn die_at(queue: &Queue, point: &str, args: &[&str]) {
+    let died = queue.command(args).env("TICKET_FAIL_AT", point).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(died.status.signal(), Some(9), "{point}: {}", String::from_utf8_lossy(&died.stderr));
+}
+
+/// The name of an answer unlocks: it is there with all of the answer, or the answer can be given again.
+#[test]
+fn r40_killed_anywhere_in_answering_the_answer_is_whole_or_can_be_given_again() {
+    let asking = "---\ntitle: t\ndeps: [q]\nawaiting: q\n---\n\n## 질문 1\n\nWhich?\n";
+    for (refuse_links, points) in [
+        (false, &["new.drafted", "new.noted", "new.linked"][..]),
+        (true, &["new.drafted", "new.noted", "new.created", "new.linked"]),
+    ] {
+        for point in points {
+            let mut queue = Queue::new(None);
+            if refuse_links {
+                queue.set("TICKET_REFUSE_LINKS", "1");
+            }
+            queue.write("a.md", asking);
+            die_at(&queue, point, &["answer", "a", "to the left"]);
+            let again = queue.cli(&["answer", "a", "to the left"]);
+            let is_there = *point == "new.linked";
+            assert_eq!(again.code, if is_there { 2 } else { 0 }, "{point}: {again:?}");
+            assert!(queue.text("q.done.md").ends_with("\nto the left\n"), "{point}");
+            assert_eq!(queue.text("a.md"), asking, "{point}");
+            assert_eq!(queue.ticket("a")["candidate"], true, "{point}");
+        }
+    }
+}
+
+#[test]
+fn killed_anywhere_in_writing_a_new_ticket_it_is_whole_or_is_not_there() {
+    for (refuse_links, points) in [(false, &["new.noted", "new.linked"][..]), (true, &["new.created", "new.linked"])] {
+        for point in points {
+            let mut queue = Queue::new(None);
+            if refuse_links {
+                queue.set("TICKET_REFUSE_LINKS", "1");
+            }
+            die_at(&queue, point, &["new", "--title", "first"]);
+            queue.cli(&["new", "--title", "second"]).ok();
+            queue.cli(&["check"]).ok();
+            let many = if *point == "new.linked" { 2 } else { 1 };
+            assert_eq!(queue.files().len(), many, "{point}: {:?}", queue.files());
+        }
+    }
+}
+
+#[test]
+fn killed_anywhere_in_clearing_an_accident_it_is_the_one_or_the_other() {
+    let accident = "---\ntitle: t\nsession_id: r1\nsquad: z\n---\nbody\n";
+    for point in ["clear.drafted", "clear.exchanged"] {
+        let queue = Queue::new(None);
+        queue.write("a.md", accident);
+        die_at(&queue, point, &["unassign", "a"]);
+        let cleared = accident.replace("session_id: r1\n", "");
+        assert_eq!(queue.text("a.md"), if point == "clear.drafted" { accident } else { &cleared }, "{point}");
+        queue.cli(&["check", "--fix"]).ok();
+        assert_eq!(queue.text("a.md"), cleared, "{point}");
+    }
+}
+
+/// Whoever ends what a killed process had begun may be killed as well.
+#[test]
+fn killed_while_an_end_is_ended_the_next_one_ends_it() {
+    let mut queue = Queue::new(None);
+    queue.set("TICKET_REFUSE_LINKS", "1");
+    for (number, points) in
+        [["finish.created", "fill.drafted"], ["finish.half_written", "fill.exchanged"]].into_iter().enumerate()
+    {
+        let (stem, text) = (format!("t{number}"), "---\ntitle: t\nowner: me\n---\nbody\n");
+        queue.write(&format!("{stem}.wip.md"), text);
+        die_at(&queue, points[0], &["done", &stem]);
+        die_at(&queue, points[1], &["check", "--fix"]);
+        queue.cli(&["check", "--fix"]).ok();
+        assert_eq!(queue.text(&format!("{stem}.done.md")), text, "{points:?}");
+        assert!(!queue.path(&format!("{stem}.wip.md")).exists(), "{points:?}");
+    }
 }

@@ -13,11 +13,7 @@ use tonic::{
     transport::{Certificate, ClientTlsConfig, Endpoint, Identity},
 };
 
-use crate::{
-    config::Config,
-    files,
-    session::{mediators::Mediators, retry::with_advice},
-};
+use crate::{config::Config, files, mediators::Mediators, session::retry::with_advice};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -54,7 +50,11 @@ pub(super) struct Progress {
 }
 
 /// Connections that are opened when they are needed: one for each mediator of the fleet.
-pub(super) struct Remote(Mediators);
+pub(super) struct Remote {
+    mediators: Mediators,
+    /// For people.
+    urls: String,
+}
 
 impl Remote {
     pub(super) fn new(config: &Config) -> anyhow::Result<Self> {
@@ -76,25 +76,30 @@ impl Remote {
         };
         let channels = config.mediator.iter().map(channel).collect::<anyhow::Result<Vec<_>>>()?;
         let token = config.token.as_ref().map(|token| token.reveal());
-        Ok(Self(Mediators::new(channels, token)?.context("no mediator is configured")?))
+        let mediators = Mediators::new(channels, token)?.context("no mediator is configured")?;
+        Ok(Self { mediators, urls: config.mediator.join(", ") })
     }
 
     /// Asks one mediator after the other until one answers.
     pub(super) async fn nodes(&self) -> Result<View, RemoteError> {
         let mut answer = self.nodes_of_one().await;
-        for _ in 1..self.0.count() {
+        for _ in 1..self.mediators.count() {
             if !matches!(answer, Err(RemoteError::Unreachable(_))) {
                 break;
             }
-            self.0.leave();
+            self.mediators.leave();
             answer = self.nodes_of_one().await;
         }
-        answer
+        answer.map_err(|error| match error {
+            RemoteError::Unreachable(why) => RemoteError::Unreachable(format!("{}: {why}", self.urls)),
+            refused @ RemoteError::Refused(_) => refused,
+        })
     }
 
     async fn nodes_of_one(&self) -> Result<View, RemoteError> {
-        let mut client = FleetServiceClient::new(self.0.channel()).max_decoding_message_size(256 << 20);
-        let reply = client.list_nodes(self.0.request(ListNodesRequest {})).await.map_err(|status| failed(&status))?;
+        let mut client = FleetServiceClient::new(self.mediators.channel()).max_decoding_message_size(256 << 20);
+        let reply =
+            client.list_nodes(self.mediators.request(ListNodesRequest {})).await.map_err(|status| failed(&status))?;
         let reply = reply.into_inner();
         let mut view = View::new();
         for node in reply.nodes {
@@ -111,8 +116,8 @@ impl Remote {
 
     /// Only for show, so that not knowing is fine.
     pub(super) async fn progress(&self, run_id: &str) -> Progress {
-        let mut client = RunServiceClient::new(self.0.channel());
-        let asked = client.get_run(self.0.request(GetRunRequest { run_id: run_id.to_owned() })).await;
+        let mut client = RunServiceClient::new(self.mediators.channel());
+        let asked = client.get_run(self.mediators.request(GetRunRequest { run_id: run_id.to_owned() })).await;
         asked.map(|reply| progress(&reply.into_inner())).unwrap_or_default()
     }
 }

@@ -401,25 +401,10 @@ impl Loader {
 }
 
 fn unknown(from: &From, key: &str) -> String {
-    let near = KEYS.iter().min_by_key(|known| distance(known, key)).filter(|known| distance(known, key) <= 3);
+    let near =
+        KEYS.iter().min_by_key(|known| shared::distance(known, key)).filter(|known| shared::distance(known, key) <= 3);
     let hint = near.map_or_else(|| format!("known keys: {}", KEYS.join(", ")), |near| format!("did you mean {near}?"));
     format!("{} is not a known key; {hint}", from.place(key))
-}
-
-/// Letters to change, add or drop to get from one word to the other.
-pub(crate) fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let change = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 fn find<'a>(values: &'a figment::value::Dict, key: &str) -> Option<&'a Value> {

@@ -25,7 +25,7 @@ use crate::policy::quarantine::Rule;
 
 pub(crate) use layers::line_of;
 pub use layers::{Flags, Layers};
-pub(crate) use load::{distance, is_mediator_url};
+pub(crate) use load::is_mediator_url;
 pub use secret::Secret;
 
 /// The effective configuration of one agent.

@@ -74,8 +74,8 @@ pub(super) async fn write(
             error @ (AnswerError::Missing(_)
             | AnswerError::NotAsking(_)
             | AnswerError::Answered(_)
-            | AnswerError::Empty
-            | AnswerError::Value(_)),
+            | AnswerError::Unfit(_)
+            | AnswerError::Empty),
         ) => {
             let (code, why) = match error {
                 AnswerError::Empty => (StatusCode::UNPROCESSABLE_ENTITY, "Say something, or choose.".to_owned()),

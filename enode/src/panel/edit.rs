@@ -155,7 +155,7 @@ fn change(queue: &Queue, ticket: &Ticket, fields: &Fields) -> Result<String, Str
     let kept = ticket.deps.iter().filter(|dep| deps.contains(dep));
     let deps: Vec<Stem> = kept.chain(deps.iter().filter(|dep| !ticket.deps.contains(dep))).cloned().collect();
     if deps != ticket.deps {
-        text.set_deps(&deps).map_err(|error| error.to_string())?;
+        text.set_deps(&deps);
     }
     let whole = String::from_utf8(text.to_bytes()).map_err(|error| error.to_string())?;
     if before.body == after.body {

@@ -18,7 +18,7 @@ use super::{
     shell::{Shell, here},
     words::escaped,
 };
-use crate::tickets::finish::{self, NewError};
+use crate::tickets::new::{self, NewError};
 
 /// What the forms for a new and for an old ticket have in common.
 #[derive(Debug, Clone, Default)]
@@ -119,7 +119,7 @@ pub(super) async fn write(
             let draft = Draft::typed(&fields);
             let made = panel.off(move |folder| {
                 let Draft { title, kind, body, .. } = &draft;
-                finish::create(folder, &New { title, kind, priority, deps: &deps, req: req.as_ref(), body })
+                new::create(folder, &New { title, kind, priority, deps: &deps, req: req.as_ref(), body })
             });
             match made.await? {
                 Ok(ticket) => Ok(ticket),

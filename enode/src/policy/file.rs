@@ -8,7 +8,7 @@ use shared::domain::Drain;
 use toml_edit::{ImDocument, Item};
 
 use crate::{
-    config::{Secret, distance, line_of},
+    config::{Secret, line_of},
     files,
 };
 
@@ -168,7 +168,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Written, String> {
 /// An owner who wrote this believes that the machine is held back.
 fn meant_drain(key: &str, item: &Item) -> Option<String> {
     let short = key.len() <= 12;
-    if short && (distance(&key.to_lowercase(), "drain") <= 2 || key.to_lowercase().starts_with("drain")) {
+    if short && (shared::distance(&key.to_lowercase(), "drain") <= 2 || key.to_lowercase().starts_with("drain")) {
         return Some(format!("unknown key {key:?}: write drain"));
     }
     let inside = item.as_table_like().is_some_and(|table| table.contains_key("drain"));

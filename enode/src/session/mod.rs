@@ -11,7 +11,6 @@
 pub mod core;
 pub mod delivery;
 pub mod link;
-pub mod mediators;
 pub mod node;
 pub mod outbox;
 pub mod patience;

@@ -2,20 +2,20 @@
 
 use std::{io, sync::Arc};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use shared::{
-    Duration, RunId, Timestamp,
+    RunId,
     contract::form,
-    ticket::{Hold, Lane, Queue, Stem, Ticket, key, line, options::Group, question, question::Origin},
+    ticket::{Hold, Lane, Queue, Stem, Ticket, line, options::Group, question, question::Origin},
 };
 
 use super::{
     Folder,
     back::Return,
     file_work::off,
-    finish::publish_new,
-    gate::Gate,
     moves::Lost,
+    new::publish_new,
+    queue_lock::QueueLock,
     repair::repair,
     runs::{Question, RunNow, Runs, Trouble},
 };
@@ -30,14 +30,16 @@ pub enum AnswerError {
     #[error("{0} asks nothing: `enode tickets list --state answer_wait` shows those that do")]
     NotAsking(Stem),
     /// Somebody was faster, or began an answer that is not done.
-    #[error("there is a file {0} already: look at it; an answer counts once its name ends with the done suffix")]
+    #[error(
+        "there is a file {0} already: look at it; an answer counts once its name ends with the done suffix and it says something"
+    )]
     Answered(String),
+    /// It says what the question does not offer.
+    #[error("the answer does not fit the question: {0}")]
+    Unfit(String),
     /// Nothing was said.
     #[error("the answer is empty: say something")]
     Empty,
-    /// The asking ticket cannot be named in one line.
-    #[error(transparent)]
-    Value(#[from] key::BadValue),
     /// The operating system's.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -49,18 +51,28 @@ pub enum AnswerError {
 /// # Errors
 /// [`AnswerError`]; no file is made then.
 pub fn answer(folder: &Folder, stem: &Stem, text: &str) -> Result<String, AnswerError> {
+    write_answer(folder, stem, text, fits)
+}
+
+fn write_answer(
+    folder: &Folder,
+    stem: &Stem,
+    text: &str,
+    fits: impl FnOnce(&str, &str) -> Result<(), String>,
+) -> Result<String, AnswerError> {
     if text.trim().is_empty() {
         return Err(AnswerError::Empty);
     }
-    let _gate = Gate::enter(folder)?;
+    let _lock = QueueLock::acquire(folder)?;
     let queue = repair(folder)?;
     let (ticket, awaiting) = asking(&queue, stem)?;
     if let Some(lane) = queue.lane(&awaiting).filter(|_| queue.has(&awaiting)) {
         return Err(AnswerError::Answered(folder.name(&awaiting, lane)));
     }
+    fits(ticket.text.body(), text).map_err(AnswerError::Unfit)?;
     let number = question::next_number(ticket.text.body()).saturating_sub(1).max(1);
     let file = folder.name(&awaiting, Lane::Done);
-    match publish_new(folder, &file, &question::answer_file(&ticket, &awaiting, number, text)?)? {
+    match publish_new(folder, &file, &question::answer_file(&ticket, &awaiting, number, text))? {
         Ok(()) => Ok(file),
         Err(Lost::Taken | Lost::Gone) => Err(AnswerError::Answered(file)),
     }
@@ -98,6 +110,49 @@ pub(super) async fn text_of(runs: &impl Runs, question: &Question) -> Result<Str
     Ok(format!("{}{shape}", question.text.trim()))
 }
 
+/// What stands above the list of fields.
+const FIELDS: &str = "Answer with one line for each:";
+/// Behind a field that is not required.
+const OPTIONAL: &str = "; may be left out";
+
+/// Whether an answer fits the fields that the last question of a body lists. The mediator has the last word; but what it
+/// would refuse, a person should hear at once.
+fn fits(body: &str, text: &str) -> Result<(), String> {
+    let listed = question::fields_of_last(body, FIELDS);
+    let field = |line: &&str| {
+        let (name, shown) = line.strip_prefix("- `")?.strip_suffix(')')?.split_once(": …` (")?;
+        let (shown, must) = shown.strip_suffix(OPTIONAL).map_or((shown, true), |shown| (shown, false));
+        Some((name.to_owned(), shown.to_owned(), must))
+    };
+    let fields: Vec<(String, String, bool)> =
+        listed.iter().map(String::as_str).filter_map(|line| field(&line)).collect();
+    if fields.is_empty() {
+        return Ok(());
+    }
+    let is_type = |shown: &str| {
+        matches!(shown, "anything" | "string" | "integer" | "number" | "boolean" | "object" | "array" | "null")
+    };
+    let schema = |shown: &str| if is_type(shown) { json!({"type": shown}) } else { json!({"type": "string"}) };
+    let properties: Map<String, Value> = fields.iter().map(|(name, shown, _)| (name.clone(), schema(shown))).collect();
+    let required: Vec<&str> = fields.iter().filter(|it| it.2).map(|it| it.0.as_str()).collect();
+    let form = json!({"properties": properties, "required": required}).to_string();
+    let said = serde_json::from_str::<Value>(&to_json(text, Some(&form))).unwrap_or_default();
+    for (name, shown, must) in &fields {
+        match said.get(name) {
+            None if *must => return Err(format!("{name}: is missing; write a line `{name}: …`")),
+            Some(value) if !is_type(shown) => {
+                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                // Between the words stands what may stand in one.
+                if !format!(" or {shown} or ").contains(&format!(" or {} or ", value.trim())) {
+                    return Err(format!("{name}: write {shown}"));
+                }
+            }
+            None | Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
 /// How to answer a form with fields.
 fn shape(form: &Value) -> String {
     let Some(fields) = form::fields(form) else { return String::new() };
@@ -106,9 +161,9 @@ fn shape(form: &Value) -> String {
         let kind = || field.get("type").and_then(Value::as_str).unwrap_or("anything").to_owned();
         let optional = !must.is_some_and(|must| must.iter().any(|it| it.as_str() == Some(name)));
         let shown = form::words(field).map_or_else(kind, |words| words.join(" or "));
-        format!("- `{name}: …` ({shown}{})", if optional { "; may be left out" } else { "" })
+        format!("- `{name}: …` ({shown}{})", if optional { OPTIONAL } else { "" })
     };
-    format!("Answer with one line for each:\n\n{}", fields.iter().map(line).collect::<Vec<_>>().join("\n"))
+    format!("{FIELDS}\n\n{}", fields.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
 /// What a person wrote as the JSON that a form wants: JSON as it is, else lines `field: value`, else the whole text as
@@ -167,24 +222,6 @@ fn by_lines(text: &str, fields: &Map<String, Value>) -> Option<Map<String, Value
     (!object.is_empty()).then_some(object)
 }
 
-/// How long an answer that cannot be read, or says nothing, is taken for one that is being written.
-const WRITTEN_IN: Duration = Duration::from_secs(10);
-
-/// The name of an answer file that does not say anything yet, and whether somebody is still writing it: an editor may
-/// take several steps. Of a ticket whose lock is open; the file's name has opened it.
-pub(super) fn mute(folder: &Folder, queue: &Queue, ticket: &Ticket, now: Timestamp) -> Option<(String, bool)> {
-    let awaiting = ticket.awaiting.as_ref().filter(|stem| queue.lane(stem) == Some(Lane::Done))?;
-    let file = match queue.find(awaiting) {
-        Some(answer) if answer.kind == key::ANSWER && question::answer_text(answer.text.body()).is_empty() => {
-            answer.file.clone()
-        }
-        Some(_) => return None,
-        None => folder.name(awaiting, Lane::Done),
-    };
-    let is_fresh = folder.changed_at(&file).is_ok_and(|at| now.since(at) < WRITTEN_IN);
-    Some((file, is_fresh))
-}
-
 /// What became of the answer to a ticket's last question.
 pub(super) enum Passed {
     /// Nothing is to be passed on: no step asks this any more, or there is no answer.
@@ -202,7 +239,6 @@ pub(super) async fn pass_on(
     queue: &Queue,
     ticket: &Ticket,
     run: &RunId,
-    now: Timestamp,
 ) -> Result<Passed, Trouble> {
     let Some(origin) = Origin::of_last(ticket.text.body()).filter(|origin| origin.run == run.as_str()) else {
         return Ok(Passed::Nothing);
@@ -211,15 +247,12 @@ pub(super) async fn pass_on(
     let Some(question) = still_asks(runs, run, &origin).await? else { return Ok(Passed::Nothing) };
     let answer = ticket.awaiting.as_ref().filter(|stem| queue.lane(stem) == Some(Lane::Done));
     let Some(stem) = answer else { return Ok(Passed::Nothing) };
-    if let Some((file, is_fresh)) = mute(folder, queue, ticket, now) {
-        let why = format!("{file} cannot be read, or says nothing");
+    if queue.is_unsaid(ticket, stem) {
         // In line it waits until that is written.
-        let asked = || format!("The answer cannot be used: {why}.\n\n");
-        let how = match is_fresh {
-            true => Return::Plain,
-            false => Return::Ask { text: asked() + &text_of(runs, &question).await?, origin: Some(origin) },
-        };
-        return Ok(Passed::Back(how, why));
+        return Ok(Passed::Back(
+            Return::Plain,
+            format!("{} says nothing that can be read", folder.name(stem, Lane::Done)),
+        ));
     }
     let Some(answer) = queue.find(stem) else { return Ok(Passed::Nothing) };
     let text = question::answer_text(answer.text.body());
@@ -229,40 +262,48 @@ pub(super) async fn pass_on(
         // Two who pass it on at once are no reason to ask a person again.
         Err(Trouble::Refused(_)) if still_asks(runs, run, &origin).await?.is_none() => Ok(Passed::On),
         Err(Trouble::Refused(why)) => {
-            let text = format!("The answer cannot be used: {why}\n\n{}", text_of(runs, &question).await?);
+            let said: String = text.lines().take(20).map(|line| format!("> {line}\n")).collect();
+            let text = format!("The answer cannot be used: {why}\n\n{said}\n{}", text_of(runs, &question).await?);
             let how = Return::Ask { text, origin: Some(origin) };
             Ok(Passed::Back(how, "its answer cannot be used".to_owned()))
         }
-        Err(trouble @ (Trouble::Silent { .. } | Trouble::Denied(_))) => Err(trouble),
+        Err(trouble @ (Trouble::Silent { .. } | Trouble::Denied(_) | Trouble::Folder(_))) => Err(trouble),
     }
 }
 
 async fn still_asks(runs: &impl Runs, run: &RunId, origin: &Origin) -> Result<Option<Question>, Trouble> {
     match runs.get(run).await? {
         RunNow::Open { asking } => Ok(asking.into_iter().find(|it| it.origin == *origin)),
-        RunNow::Unknown | RunNow::Succeeded | RunNow::Failed(_) => Ok(None),
+        RunNow::Unknown | RunNow::Succeeded | RunNow::Failed(_) | RunNow::Stopped(_) => Ok(None),
     }
 }
 
 /// Unlocks tickets whose question nobody needs an answer to any more: the step was answered elsewhere, or its Run has
 /// ended. The answer file says so. Gives back the names of the files.
-pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Vec<String>, Trouble> {
+pub(super) async fn resolve_stale_questions(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Vec<String>, Trouble> {
     let queue = off(folder, |folder| folder.read()).await?;
     let mut settled = Vec::new();
     for entry in line(&queue) {
-        let Some(Hold::AnswerWait { .. }) = &entry.hold else { continue };
+        let Some(Hold::AnswerWait { awaiting, .. }) = &entry.hold else { continue };
+        // A person's file is there, and not done or not mended.
+        if queue.has(awaiting) {
+            continue;
+        }
         let Some(origin) = Origin::of_last(entry.ticket.text.body()) else { continue };
         let Ok(run) = RunId::new(&origin.run) else { continue };
         let why = match runs.get(&run).await? {
             RunNow::Open { asking } if asking.iter().any(|it| it.origin == origin) => continue,
             RunNow::Open { .. } => "Step has its answer from elsewhere.",
-            RunNow::Succeeded | RunNow::Failed(_) => "The Run that asked has ended.",
+            RunNow::Succeeded | RunNow::Failed(_) | RunNow::Stopped(_) => "The Run that asked has ended.",
             // This may be another fleet's mediator. A person's answer unlocks it as ever.
             RunNow::Unknown => continue,
         };
-        let stem = entry.ticket.stem.clone();
-        let written =
-            off(folder, move |folder| answer(folder, &stem, why).map_err(|error| io::Error::other(error.to_string())));
+        // Of this question: by now its ticket may ask the next one.
+        let awaiting = awaiting.clone();
+        let written = off(folder, move |folder| {
+            let anything = |_: &str, _: &str| Ok(());
+            write_answer(folder, &awaiting, why, anything).map_err(|error| io::Error::other(error.to_string()))
+        });
         match written.await {
             Ok(file) => settled.push(file),
             Err(trouble) => tracing::warn!(ticket = %entry.ticket.stem, "its question could not be settled: {trouble}"),

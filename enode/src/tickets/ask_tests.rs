@@ -1,5 +1,8 @@
 use super::{
-    super::fake_tests::{Fake, Table},
+    super::{
+        fake_tests::{Fake, Table},
+        runs::RunOf,
+    },
     *,
 };
 
@@ -24,6 +27,30 @@ fn what_a_person_writes_becomes_what_the_form_wants() {
     ] {
         assert_eq!(to_json(text, form), json, "{text}");
     }
+}
+
+/// As the question lists them, whatever stands in a word of the list.
+#[test]
+fn an_answer_that_the_listed_fields_do_not_allow_is_told_what_to_write() {
+    const FORM: &str = r#"{"required": ["go", "n"], "properties": {"go": {"enum": ["yes", "no", "yes or no", 3]},
+        "n": {"type": "integer"}, "note": {"type": "string"}}}"#;
+    let body = format!("## 질문 1\n\nGo?\n\n{}\n", shape(&serde_json::from_str(FORM).unwrap()));
+    for good in
+        ["go: yes\nn: 1", "go: yes or no\nn: x", "go: 3\nn: 1\nnote: a: b", r#"{"go": "no", "n": 2, "other": true}"#]
+    {
+        assert_eq!(fits(&body, good), Ok(()), "{good}");
+    }
+    for (bad, says) in [
+        ("go: maybe\nn: 1", "go: write yes or no or yes or no or 3"),
+        ("go: yes", "n: is missing"),
+        ("yes", "go: is missing"),
+        ("go: e\nn: 1", "go: write"),
+    ] {
+        let said = fits(&body, bad).unwrap_err();
+        assert!(said.contains(says), "{bad}: {said}");
+    }
+    assert_eq!(fits("## 질문 1\n\n- `go: …` (yes or no)\n", "anything"), Ok(()), "a list of somebody else's");
+    assert_eq!(fits(&format!("{body}\n## 질문 2\n\nAnd now?\n"), "anything"), Ok(()), "only the last question counts");
 }
 
 const ASKING: &str =
@@ -60,7 +87,7 @@ fn r41_a_done_ticket_that_a_person_opens_again_asks_and_can_be_answered() {
 
 fn settle_with(fake: &Fake, table: &Table) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(settle(&fake.folder, table)).unwrap()
+    runtime.block_on(resolve_stale_questions(&fake.folder, table)).unwrap()
 }
 
 #[test]
@@ -85,6 +112,22 @@ fn a_question_that_nobody_asks_any_more_is_settled() {
     }
 }
 
+/// While the mediator was asked, a person has answered and the next question came: that one nobody has answered.
+#[test]
+fn what_is_settled_is_the_question_that_was_looked_at() {
+    let fake = Fake::new(&[("a.md", ASKING)]);
+    let folder = fake.folder.clone();
+    let goes_on = move || {
+        std::fs::write(folder.at("q.done.md"), "---\nkind: answer\n---\nyes\n").unwrap();
+        let next = ASKING.replace("[q]", "[q, p]").replace("awaiting: q", "awaiting: p");
+        std::fs::write(folder.at("a.md"), format!("{next}\n## 질문 2\n\nAnd now?\n")).unwrap();
+    };
+    let table = Table::of(&[("r1", RunNow::Succeeded)]);
+    let table = Table { meanwhile: Some(("get r1", Box::new(goes_on))), ..table };
+    assert_eq!(settle_with(&fake, &table), Vec::<String>::new());
+    assert_eq!(fake.names(), ["a.md", "q.done.md"]);
+}
+
 /// A mediator whose step takes one answer. Whoever wants to answer waits until the other one wants to, too.
 struct OneAnswer {
     origin: Origin,
@@ -104,7 +147,10 @@ impl Runs for OneAnswer {
     async fn changed(&self, run: &RunId, _: &RunNow) -> Result<RunNow, Trouble> {
         self.get(run).await
     }
-    async fn open_of(&self, _: &str) -> Result<Vec<RunId>, Trouble> {
+    async fn why_queued(&self, _: &RunId) -> Result<Option<String>, Trouble> {
+        Ok(None)
+    }
+    async fn runs_of(&self, _: &str) -> Result<Vec<RunOf>, Trouble> {
         Ok(Vec::new())
     }
     async fn submit(&self, _: &RunId, _: &[u8]) -> Result<(), Trouble> {
@@ -139,7 +185,7 @@ fn of_two_workers_that_pass_on_one_answer_at_once_neither_asks_a_person_again() 
     let ticket = queue.find(&Stem::new("a").unwrap()).unwrap();
     let run = RunId::new("r1").unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let pass = || pass_on(&fake.folder, &runs, &queue, ticket, &run, Timestamp::default());
+    let pass = || pass_on(&fake.folder, &runs, &queue, ticket, &run);
     let (one, other) = runtime.block_on(async { tokio::join!(pass(), pass()) });
     for passed in [one, other] {
         assert!(matches!(passed, Ok(Passed::On)));

@@ -7,14 +7,19 @@ use std::io;
 
 use shared::{
     Timestamp,
-    ticket::{Document, Lane, Queue, Stem, Ticket, edit, key, question, question::Origin},
+    ticket::{
+        BadStem, Document, Lane, Queue, Stem, Ticket, edit,
+        key::{self, BadValue},
+        question,
+        question::Origin,
+    },
 };
 
 use super::{
     Folder, begun, fail,
     folder::Read,
-    gate::Gate,
     moves::{self, Lost},
+    queue_lock::QueueLock,
     repair::{has_come_back, repair},
     write,
 };
@@ -63,7 +68,7 @@ pub fn give_back(
     how: &Return,
     now: Timestamp,
 ) -> io::Result<Returned> {
-    let _gate = Gate::enter(folder)?;
+    let _lock = QueueLock::acquire(folder)?;
     let queue = repair(folder)?;
     match held(&queue, stem, session) {
         Some(ticket) => change(folder, &queue, &ticket, how, now),
@@ -136,6 +141,17 @@ fn saved_late(folder: &Folder, open: &str, wip: &Read) -> io::Result<Option<(Rea
     }
 }
 
+/// Why a text cannot go back.
+#[derive(Debug, thiserror::Error)]
+enum BadReturn {
+    /// Something that is written into it.
+    #[error(transparent)]
+    Value(#[from] BadValue),
+    /// The name of its answer.
+    #[error(transparent)]
+    Stem(#[from] BadStem),
+}
+
 /// The text as it is in line again.
 fn rewrite(
     text: &mut Document,
@@ -143,7 +159,7 @@ fn rewrite(
     ticket: &Ticket,
     how: &Return,
     now: Timestamp,
-) -> Result<Returned, key::BadValue> {
+) -> Result<Returned, BadReturn> {
     edit::keep_place(text, ticket.created_ns)?;
     let asked = match how {
         Return::Plain => None,
@@ -162,7 +178,10 @@ fn rewrite(
         Some((asked, origin)) => {
             let awaiting = free_answer(queue, &ticket.stem, question::next_number(text.body()))?;
             question::ask(text, &asked, origin.as_ref(), &awaiting, now)?;
-            attempts = 0;
+            // What a Run asks is none of its failures, and forgives none.
+            if matches!(how, Return::Attempt(_)) {
+                attempts = 0;
+            }
             Returned::Asked { awaiting }
         }
         None => {
@@ -177,23 +196,26 @@ fn rewrite(
     Ok(returned)
 }
 
-/// A stem that no file has: `STEM-answer-N`, of a long stem its beginning and a digest.
-fn free_answer(queue: &Queue, stem: &Stem, number: u32) -> Result<Stem, key::BadValue> {
+/// A stem that no file has: `STEM-answer-N`; of a stem that is long, or cannot stand in a list of deps, its beginning
+/// and a digest.
+fn free_answer(queue: &Queue, stem: &Stem, mut number: u32) -> Result<Stem, BadStem> {
     const ROOM: usize = 150;
     let text = stem.as_str();
-    let base = if text.len() <= ROOM {
+    let base = if text.len() <= ROOM && stem.is_plain() {
         text.to_owned()
     } else {
         let digest = shared::sha256_hex(text.as_bytes());
-        let short: String =
-            text.char_indices().take_while(|(at, it)| at + it.len_utf8() < ROOM - 8).map(|it| it.1).collect();
-        format!("{short}-{}", &digest[..8])
+        let fits = text.char_indices().take_while(|(at, it)| at + it.len_utf8() < ROOM - 8).map(|it| it.1);
+        let short: String = fits.filter(|it| it.is_alphanumeric() || matches!(it, '-' | '_')).collect();
+        format!("{short}-{}", &digest[..8]).trim_start_matches('-').to_owned()
     };
-    let name = |number: u32| Stem::new(&format!("{base}-answer-{number}"));
-    (number..=number.saturating_add(1_000))
-        .filter_map(|number| name(number).ok())
-        .find(|stem| !queue.has(stem))
-        .ok_or_else(|| key::BadValue::Control(format!("there is no name left for an answer to {stem}")))
+    loop {
+        let stem = Stem::new(&format!("{base}-answer-{number}"))?;
+        if !queue.has(&stem) {
+            return Ok(stem);
+        }
+        number = number.wrapping_add(1);
+    }
 }
 
 /// Takes `session_id` out of a ticket that is open, and nothing else. `false`: it says none, or it is not open.
@@ -201,7 +223,7 @@ fn free_answer(queue: &Queue, stem: &Stem, number: u32) -> Result<Stem, key::Bad
 /// # Errors
 /// The operating system's, and [`io::ErrorKind::InvalidData`] for a file that is no ticket any more.
 pub fn clear_accident(folder: &Folder, stem: &Stem) -> io::Result<bool> {
-    let _gate = Gate::enter(folder)?;
+    let _lock = QueueLock::acquire(folder)?;
     let queue = repair(folder)?;
     let Some(ticket) = queue.find(stem).filter(|it| it.lane == Lane::Waiting && it.session_id.is_some()) else {
         return Ok(false);

@@ -133,3 +133,70 @@ fn r47_unassigning_an_open_ticket_removes_session_id_and_nothing_else() {
     assert!(!clear_accident(&fake.folder, &stem()).unwrap());
     assert_eq!(shared::ticket::order::accidents(&fake.folder.read().unwrap()).count(), 0);
 }
+
+/// Such a name cannot stand in a list on one line.
+#[test]
+fn whatever_a_ticket_is_called_it_can_ask() {
+    for odd in ["it's urgent", "a,b", "\"x\"", "[x]", " x", "x\u{2028}y", "'"] {
+        let deps = "---\ntitle: t\ndeps:\n  - old\n  - c,d\nsession_id: r1\n---\nbody\n";
+        let fake = Fake::new(&[(&format!("{odd}.wip.md"), deps)]);
+        let stem = Stem::new(odd).unwrap();
+        let how = Return::Ask { text: "which?".to_owned(), origin: None };
+        let asked = give_back(&fake.folder, &stem, Some("r1"), &how, Timestamp::default()).unwrap();
+        let Returned::Asked { awaiting } = asked else { panic!("{odd}: {asked:?}") };
+        assert!(!awaiting.as_str().contains([',', '[', ']', '"', '\'', '\u{2028}']), "{odd}: {awaiting}");
+        let queue = fake.folder.read().unwrap();
+        let ticket = queue.find(&stem).unwrap();
+        let deps = ["old", "c,d", awaiting.as_str()].map(|it| Stem::new(it).unwrap());
+        assert_eq!((ticket.deps.as_slice(), ticket.awaiting.as_ref()), (&deps[..], Some(&awaiting)), "{odd}");
+    }
+}
+
+/// The queue's own question begins a new count; the question of a Run is none of its failures.
+#[test]
+fn r26_what_a_run_asks_forgives_no_attempt() {
+    let fake = Fake::new(&[("a.wip.md", &HELD.replace("squad: z", "attempts: 2"))]);
+    let how = Return::Ask { text: "which?".to_owned(), origin: None };
+    assert!(matches!(give(&fake, Some("r1"), &how), Returned::Asked { .. }));
+    std::fs::rename(fake.folder.at("a.md"), fake.folder.at("a.wip.md")).unwrap();
+    assert!(matches!(give(&fake, None, &attempt()), Returned::Asked { .. }), "{:?}", fake.files());
+    assert!(fake.text("a.md").contains("\nattempts: 0\n"));
+}
+
+/// Asking makes a copy beside the ticket: a person who moves or saves the ticket in that moment keeps what is theirs, and the
+/// copy is no fragment that hides it.
+#[test]
+fn r28_a_ticket_that_is_moved_or_saved_while_a_question_is_appended_stays_as_it_is() {
+    type Way = fn(&std::path::Path);
+    let ways: [(&str, Way); 3] = [
+        ("moved", |folder| std::fs::rename(folder.join("a.wip.md"), folder.join("a.done.md")).unwrap()),
+        ("saved in place", |folder| std::fs::write(folder.join("a.wip.md"), "theirs").unwrap()),
+        ("saved by rename", |folder| {
+            std::fs::write(folder.join(".a~"), HELD).unwrap();
+            std::fs::rename(folder.join(".a~"), folder.join("a.wip.md")).unwrap();
+        }),
+    ];
+    for links in [Links::Kernel, Links::Refused] {
+        for point in ["back.drafted", "back.linked"] {
+            for (way, happens) in ways {
+                let fake = Fake::with(&[("a.wip.md", HELD)], links);
+                let folder = fake.folder.clone();
+                // What has moved before its copy is named never gets one, not even for a moment.
+                let noted = move || assert_ne!(point, "back.drafted", "{way}: a copy is being named");
+                fail::meanwhile::at(vec![
+                    (point, Box::new(move || happens(folder.path()))),
+                    ("back.noted", Box::new(noted)),
+                ]);
+                let how = Return::Ask { text: "which?".to_owned(), origin: None };
+                assert_eq!(give(&fake, Some("r1"), &how), Returned::Lost, "{point} {way}");
+                let theirs = match way {
+                    "moved" => ("a.done.md", HELD),
+                    "saved in place" => ("a.wip.md", "theirs"),
+                    _ => ("a.wip.md", HELD),
+                };
+                let left: Vec<(String, String)> = fake.files().into_iter().collect();
+                assert_eq!(left, [(theirs.0.to_owned(), theirs.1.to_owned())], "{point} {way}");
+            }
+        }
+    }
+}

@@ -3,9 +3,17 @@
 use std::io;
 
 use serde::Serialize;
-use shared::ticket::{Lane, Queue, Ticket, order};
+use shared::{
+    distance,
+    ticket::{Lane, Queue, Stem, Suffixes, order},
+};
 
-use super::{Folder, back, gate::Gate, repair::repair, template::Templates};
+use super::{
+    Folder, back,
+    queue_lock::QueueLock,
+    repair::repair,
+    template::{Templates, Usable, listed},
+};
 
 /// One fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -62,16 +70,79 @@ pub fn check(queue: &Queue) -> Vec<Fault> {
     faults
 }
 
-/// Open tickets that no worker with these templates takes.
+/// Names that look as if they were meant for tickets, or for another state. Only the folder knows its marks.
+///
+/// # Errors
+/// The operating system's.
+pub fn names(folder: &Folder) -> io::Result<Vec<Fault>> {
+    let mut faults = Vec::new();
+    for entry in std::fs::read_dir(folder.path())? {
+        let entry = entry?;
+        let Ok(file) = entry.file_name().into_string() else { continue };
+        if let Some(message) = odd_name(folder.suffixes(), &file, entry.file_type()?.is_dir()) {
+            faults.push(Fault { kind: "warning", file, message });
+        }
+    }
+    faults.sort_by(|a, b| a.file.cmp(&b.file));
+    Ok(faults)
+}
+
+fn odd_name(suffixes: &Suffixes, file: &str, is_folder: bool) -> Option<String> {
+    let (base, end) = file.rsplit_once('.').filter(|(base, _)| !base.is_empty() && !file.starts_with('.'))?;
+    if !end.eq_ignore_ascii_case("md") {
+        return None;
+    }
+    if is_folder {
+        return Some("it is a folder, and a ticket is a file: nobody looks into it".to_owned());
+    }
+    if end != "md" {
+        return Some(format!("it is no ticket, because its name does not end with .md: did you mean {base}.md?"));
+    }
+    let (stem, lane) = suffixes.read(file)?;
+    if lane != Lane::Waiting {
+        return None;
+    }
+    let meant = |lane: Lane| {
+        let named = suffixes.file_name(&stem, lane);
+        let mark = named.strip_prefix(stem.as_str())?.strip_suffix(".md")?.to_owned();
+        let at = stem.as_str().rfind(mark.chars().next()?).filter(|at| *at > 0)?;
+        let (short, tail) = stem.as_str().split_at(at);
+        let sorted = |text: &str| {
+            let mut letters: Vec<char> = text.to_lowercase().chars().collect();
+            letters.sort_unstable();
+            letters
+        };
+        let is_like = distance(&tail.to_lowercase(), &mark.to_lowercase()) <= 1 || sorted(tail) == sorted(&mark);
+        is_like.then(|| Some(suffixes.file_name(&Stem::new(short).ok()?, lane))).flatten()
+    };
+    let meant = meant(Lane::InProgress).or_else(|| meant(Lane::Done))?;
+    Some(format!("by its name it is open: did you mean {meant}?"))
+}
+
+/// How many files no worker will ever take, whatever it has templates for: broken ones, accidents, and tickets that wait
+/// for each other.
+#[must_use]
+pub fn stuck(queue: &Queue) -> usize {
+    queue.unread().len() + order::accidents(queue).count() + order::cycles(queue).iter().map(Vec::len).sum::<usize>()
+}
+
+/// Open tickets that no worker with these templates takes, once for each reason, and templates that cannot be used.
 #[must_use]
 pub fn without_template(queue: &Queue, templates: &Templates) -> Vec<Fault> {
-    let open = order::line(queue).into_iter().map(|entry| entry.ticket).filter(|it| !templates.knows(it));
-    let fault = |it: std::sync::Arc<Ticket>| Fault {
-        kind: "template",
-        file: it.file.clone(),
-        message: templates.missing(&it).to_string(),
-    };
-    open.map(fault).collect()
+    let (mut usable, mut left) = (Usable::new(templates), Vec::<(String, String, Vec<Stem>)>::new());
+    for ticket in order::line(queue).into_iter().map(|entry| entry.ticket) {
+        let Err(why) = usable.of(&ticket).map_err(|why| why.to_string()) else { continue };
+        match left.iter_mut().find(|it| it.0 == why) {
+            Some((.., stems)) => stems.push(ticket.stem.clone()),
+            None => left.push((why, ticket.file.clone(), vec![ticket.stem.clone()])),
+        }
+    }
+    let idle = templates.lint().into_iter().map(|(path, why)| (why.to_string(), path.display().to_string()));
+    let idle: Vec<_> = idle.filter(|(why, _)| left.iter().all(|it| it.0 != *why)).collect();
+    let fault = |file: String, message: String| Fault { kind: "template", file, message };
+    let waiting =
+        left.into_iter().map(|(why, file, stems)| fault(file, format!("{why}; no worker takes {}", listed(&stems))));
+    waiting.chain(idle.into_iter().map(|(why, file)| fault(file, why))).collect()
 }
 
 /// Mends what has one answer only: what a killed worker had begun is ended, and accidents lose their `session_id`. Gives
@@ -82,7 +153,7 @@ pub fn without_template(queue: &Queue, templates: &Templates) -> Vec<Fault> {
 pub fn fix(folder: &Folder) -> io::Result<Vec<Fault>> {
     let before = check(&folder.read()?);
     let queue = {
-        let _gate = Gate::enter(folder)?;
+        let _lock = QueueLock::acquire(folder)?;
         repair(folder)?
     };
     for it in order::accidents(&queue) {
@@ -144,7 +215,8 @@ mod tests {
         let faults = || without_template(&fake.folder.read().unwrap(), &with);
         assert_eq!(of(&faults()), [("template", "a.md")]);
         assert!(faults()[0].message.contains("odd.yaml or default.yaml"), "{:?}", faults());
-        std::fs::write(templates.path().join("odd.yaml"), "").unwrap();
+        let contract = "requires: [{as: w, capability: c}]\nsteps: [{id: s, uses: w, run: ['true']}]\n";
+        std::fs::write(templates.path().join("odd.yaml"), contract).unwrap();
         assert_eq!(faults(), []);
     }
 

@@ -8,13 +8,12 @@ use shared::{
 };
 
 use super::{
-    Folder, ask,
-    gate::Gate,
+    Folder,
     moves::{self, Lost},
+    queue_lock::QueueLock,
     repair::repair,
     write::{self, WriteError},
 };
-use crate::clock;
 
 /// A ticket in our hands.
 #[derive(Debug, Clone)]
@@ -74,16 +73,11 @@ impl From<(&Stem, WriteError)> for ClaimError {
 ///
 /// # Errors
 /// The operating system's.
-pub fn next(folder: &Folder, takes: impl Fn(&Arc<Ticket>) -> bool) -> io::Result<Option<Claimed>> {
-    let mut gate = Gate::enter(folder)?;
-    let tag = gate.tag()?;
+pub fn next(folder: &Folder, mut takes: impl FnMut(&Arc<Ticket>) -> bool) -> io::Result<Option<Claimed>> {
+    let mut lock = QueueLock::acquire(folder)?;
+    let tag = lock.tag()?;
     let queue = repair(folder)?;
-    let now = clock::now();
     for entry in order::candidates(&queue).filter(|entry| takes(&entry.ticket)) {
-        // A Run that is made now would not know the answer.
-        if ask::mute(folder, &queue, &entry.ticket, now).is_some_and(|(_, is_being_written)| is_being_written) {
-            continue;
-        }
         match take(folder, &entry.ticket)? {
             Ok(()) => return Ok(Some(Claimed { ticket: entry.ticket, tag })),
             Err(Lost::Taken | Lost::Gone) => {}
@@ -97,11 +91,11 @@ pub fn next(folder: &Folder, takes: impl Fn(&Arc<Ticket>) -> bool) -> io::Result
 /// # Errors
 /// [`ClaimError`]
 pub fn by_hand(folder: &Folder, stem: &Stem, owner: &str, now: Timestamp) -> Result<Arc<Ticket>, ClaimError> {
-    let _gate = Gate::enter(folder)?;
+    let _lock = QueueLock::acquire(folder)?;
     let queue = repair(folder)?;
     let ticket = match queue.find(stem) {
         Some(ticket) => ticket.clone(),
-        None => match queue.unread().iter().find(|it| it.name.as_ref().is_some_and(|(it, _)| it == stem)) {
+        None => match queue.unread().iter().find(|file| file.name.as_ref().is_some_and(|(its, _)| its == stem)) {
             Some(unread) => {
                 return Err(ClaimError::Broken { file: unread.file.clone(), why: unread.why.clone() });
             }
@@ -137,7 +131,7 @@ fn take(folder: &Folder, ticket: &Ticket) -> io::Result<Result<(), Lost>> {
 /// [`ClaimError::Moved`] where somebody has taken the ticket away, for another Run perhaps.
 pub fn assign(folder: &Folder, ticket: &Ticket, run: &RunId, owner: &str, now: Timestamp) -> Result<(), ClaimError> {
     // Where two names cannot be exchanged, replacing a text is a look and a rename: nobody may move it in between.
-    let _gate = Gate::enter(folder)?;
+    let _lock = QueueLock::acquire(folder)?;
     let file = folder.name(&ticket.stem, Lane::InProgress);
     let said = |bytes: Vec<u8>| Document::parse(bytes).ok()?.said(key::SESSION_ID).map(str::to_owned);
     if folder.read_file(&file).ok().and_then(|read| said(read.bytes)).is_some_and(|other| other != run.as_str()) {

@@ -4,8 +4,8 @@ use std::{error::Error as _, path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
 use proto::v1::{
-    AnswerRequest, CancelRequest, GetRunRequest, ListAsksRequest, ListRunsRequest, RunDetail, RunView, SubmitRequest,
-    run_service_client::RunServiceClient,
+    AnswerRequest, CancelRequest, ExplainRequest, GetRunRequest, ListAsksRequest, ListRunsRequest, RunDetail, RunView,
+    SubmitRequest, explain_request, run_service_client::RunServiceClient,
 };
 use shared::{RunId, ticket::question::Origin};
 use tonic::{
@@ -13,8 +13,8 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
-use super::runs::{Question, RunNow, Runs, Trouble};
-use crate::session::mediators::Mediators;
+use super::runs::{End, Question, RunNow, RunOf, Runs, Trouble};
+use crate::{mediators::Mediators, session::retry::with_advice};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A stream that says nothing is looked at again after this.
@@ -36,7 +36,12 @@ pub struct Address {
 
 /// A connection that is made when it is needed. After silence the next mediator is asked.
 #[expect(missing_debug_implementations, reason = "it would show the token")]
-pub struct Client(Mediators);
+pub struct Client {
+    mediators: Mediators,
+    /// For people.
+    urls: String,
+    has_token: bool,
+}
 
 impl Client {
     /// Prepares it; nothing is sent yet.
@@ -44,11 +49,15 @@ impl Client {
     /// # Errors
     /// What is wrong with the address, and what instead.
     pub fn new(address: &Address) -> anyhow::Result<Self> {
-        let mut channels = Vec::new();
+        let (mut channels, mut urls) = (Vec::new(), Vec::new());
         for url in address.urls.split(',').map(str::trim).filter(|url| !url.is_empty()) {
             anyhow::ensure!(
                 crate::config::is_mediator_url(url),
                 "--mediator {url:?} is not http://HOST:PORT or https://HOST:PORT"
+            );
+            anyhow::ensure!(
+                !url.starts_with("https:") || address.ca_file.is_some(),
+                "--mediator {url}: give --ca-file FILE or MEDIATOR_CA, the ca.crt that `mediator pki init` wrote on the mediator's host"
             );
             let endpoint = Endpoint::from_shared(url.to_owned())?.connect_timeout(PATIENCE).tcp_nodelay(true);
             let mut endpoint = endpoint.http2_keep_alive_interval(PATIENCE).keep_alive_timeout(PATIENCE);
@@ -57,6 +66,7 @@ impl Client {
                 endpoint = endpoint.tls_config(ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)))?;
             }
             channels.push(endpoint.connect_lazy());
+            urls.push(url);
         }
         let token = match (&address.token_file, &address.token) {
             (Some(file), _) => {
@@ -69,11 +79,12 @@ impl Client {
             (None, token) => token.clone().filter(|token| !token.trim().is_empty()),
         };
         let mediators = Mediators::new(channels, token.as_deref())?;
-        Ok(Self(mediators.context("--mediator: there is no address in it: write http://HOST:PORT")?))
+        let mediators = mediators.context("--mediator: there is no address in it: write http://HOST:PORT")?;
+        Ok(Self { mediators, urls: urls.join(", "), has_token: token.is_some() })
     }
 
     fn runs(&self) -> RunServiceClient<Channel> {
-        let runs = RunServiceClient::new(self.0.channel());
+        let runs = RunServiceClient::new(self.mediators.channel());
         runs.max_decoding_message_size(LARGEST).max_encoding_message_size(LARGEST)
     }
 
@@ -83,27 +94,27 @@ impl Client {
             Err(_) => Err(Status::unavailable(format!("no answer within {} seconds", PATIENCE.as_secs()))),
         };
         if answer.as_ref().is_err_and(is_silence) {
-            self.0.leave();
+            self.mediators.leave();
         }
         answer
     }
 
     async fn detail(&self, run: &RunId) -> Result<Option<RunDetail>, Trouble> {
-        let request = self.0.request(GetRunRequest { run_id: run.to_string() });
+        let request = self.mediators.request(GetRunRequest { run_id: run.to_string() });
         match self.ask(self.runs().get_run(request)).await {
             Ok(detail) => Ok(Some(detail)),
             Err(status) if status.code() == Code::NotFound => Ok(None),
-            Err(status) => Err(trouble(&status)),
+            Err(status) => Err(self.trouble(&status)),
         }
     }
 
     /// Reads a Run's stream until it is something else than `seen`.
     async fn watch(&self, run: &RunId, seen: &RunNow) -> Result<RunNow, Trouble> {
-        let request = self.0.request(GetRunRequest { run_id: run.to_string() });
+        let request = self.mediators.request(GetRunRequest { run_id: run.to_string() });
         let mut stream = match self.ask(self.runs().watch_run(request)).await {
             Ok(stream) => stream,
             Err(status) if status.code() == Code::NotFound => return Ok(RunNow::Unknown),
-            Err(status) => return Err(trouble(&status)),
+            Err(status) => return Err(self.trouble(&status)),
         };
         loop {
             match stream.message().await {
@@ -115,16 +126,44 @@ impl Client {
                 }
                 // Its end means nothing by itself: what counts is what the Run says.
                 Ok(None) => return self.get(run).await,
-                Err(status) => return Err(trouble(&status)),
+                Err(status) => return Err(self.trouble(&status)),
             }
+        }
+    }
+
+    fn trouble(&self, status: &Status) -> Trouble {
+        use tonic_types::StatusExt as _;
+        let mut root: Option<&(dyn std::error::Error + 'static)> = status.source();
+        while let Some(deeper) = root.and_then(std::error::Error::source) {
+            root = Some(deeper);
+        }
+        let refused = root.and_then(|root| root.downcast_ref::<std::io::Error>());
+        let unsent = refused.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
+        let said = if status.message().is_empty() { status.code().description() } else { status.message() };
+        let problems = status.get_details_bad_request().map(|bad| bad.field_violations).unwrap_or_default();
+        let problems: Vec<String> = problems.iter().map(|it| format!("{}: {}", it.field, it.description)).collect();
+        let why = match (root, problems.is_empty()) {
+            (Some(root), _) => with_advice(said, &root.to_string()),
+            (None, true) => said.to_owned(),
+            (None, false) => problems.join("; "),
+        };
+        let is_busy = status.get_details_error_info().is_some_and(|info| info.reason == "BUSY");
+        match status.code() {
+            _ if is_silence(status) || is_busy => {
+                Trouble::Silent { why: format!("the mediator at {} does not answer: {why}", self.urls), unsent }
+            }
+            // What it says is meant for programs: there is a header to be sent.
+            Code::Unauthenticated if !self.has_token => Trouble::Denied("no token".to_owned()),
+            Code::Unauthenticated | Code::PermissionDenied => Trouble::Denied(why),
+            _ => Trouble::Refused(why),
         }
     }
 }
 
 impl Runs for Client {
     async fn reach(&self) -> Result<(), Trouble> {
-        let request = self.0.request(ListRunsRequest { limit: 1, ..ListRunsRequest::default() });
-        self.ask(self.runs().list_runs(request)).await.map(drop).map_err(|status| trouble(&status))
+        let request = self.mediators.request(ListRunsRequest { limit: 1, ..ListRunsRequest::default() });
+        self.ask(self.runs().list_runs(request)).await.map(drop).map_err(|status| self.trouble(&status))
     }
 
     async fn get(&self, run: &RunId) -> Result<RunNow, Trouble> {
@@ -138,22 +177,42 @@ impl Runs for Client {
         }
     }
 
-    async fn open_of(&self, work: &str) -> Result<Vec<RunId>, Trouble> {
+    async fn why_queued(&self, run: &RunId) -> Result<Option<String>, Trouble> {
+        let subject = Some(explain_request::Subject::RunId(run.to_string()));
+        match self.ask(self.runs().explain(self.mediators.request(ExplainRequest { subject }))).await {
+            Ok(said) => Ok(said.place.map(|_| said.summary)),
+            Err(status) if status.code() == Code::NotFound => Ok(None),
+            Err(status) => Err(self.trouble(&status)),
+        }
+    }
+
+    async fn runs_of(&self, work: &str) -> Result<Vec<RunOf>, Trouble> {
         let request = ListRunsRequest { work: work.to_owned(), limit: 1_000, ..ListRunsRequest::default() };
-        let page = self.ask(self.runs().list_runs(self.0.request(request))).await.map_err(|status| trouble(&status))?;
-        let open = page.runs.iter().filter(|run| !matches!(run.state.as_str(), "SUCCEEDED" | "FAILED"));
-        Ok(open.filter_map(|run| RunId::new(&run.run_id).ok()).collect())
+        let page = self
+            .ask(self.runs().list_runs(self.mediators.request(request)))
+            .await
+            .map_err(|status| self.trouble(&status))?;
+        let of = |run: &RunView| {
+            // A state of a newer mediator is not an end.
+            let end = match run.state.as_str() {
+                "SUCCEEDED" => Some(End::Succeeded),
+                "FAILED" => Some(End::Failed),
+                _ => None,
+            };
+            Some(RunOf { run: RunId::new(&run.run_id).ok()?, end })
+        };
+        Ok(page.runs.iter().filter_map(of).collect())
     }
 
     async fn submit(&self, run: &RunId, contract: &[u8]) -> Result<(), Trouble> {
         let request = SubmitRequest { contract: contract.to_vec(), run_id: run.to_string() };
-        let answer = self.ask(self.runs().submit(self.0.request(request))).await;
-        answer.map(drop).map_err(|status| trouble(&status))
+        let answer = self.ask(self.runs().submit(self.mediators.request(request))).await;
+        answer.map(drop).map_err(|status| self.trouble(&status))
     }
 
     async fn form(&self, origin: &Origin) -> Result<Option<String>, Trouble> {
-        let page = self.ask(self.runs().list_asks(self.0.request(ListAsksRequest {}))).await;
-        let page = page.map_err(|status| trouble(&status))?;
+        let page = self.ask(self.runs().list_asks(self.mediators.request(ListAsksRequest {}))).await;
+        let page = page.map_err(|status| self.trouble(&status))?;
         let ask = page.asks.into_iter().find(|ask| ask.run_id == origin.run && ask.step == origin.step);
         Ok(ask.map(|ask| ask.form).filter(|form| !form.is_empty()))
     }
@@ -165,12 +224,15 @@ impl Runs for Client {
             attempt: origin.attempt,
             answer: json.to_owned(),
         };
-        self.ask(self.runs().answer(self.0.request(request))).await.map(drop).map_err(|status| trouble(&status))
+        self.ask(self.runs().answer(self.mediators.request(request)))
+            .await
+            .map(drop)
+            .map_err(|status| self.trouble(&status))
     }
 
     async fn cancel(&self, run: &RunId) -> Result<(), Trouble> {
-        let request = self.0.request(CancelRequest { run_id: run.to_string() });
-        self.ask(self.runs().cancel(request)).await.map(drop).map_err(|status| trouble(&status))
+        let request = self.mediators.request(CancelRequest { run_id: run.to_string() });
+        self.ask(self.runs().cancel(request)).await.map(drop).map_err(|status| self.trouble(&status))
     }
 }
 
@@ -178,7 +240,13 @@ fn now(run: &RunId, detail: &RunDetail) -> RunNow {
     let Some(view) = &detail.run else { return RunNow::Unknown };
     match view.state.as_str() {
         "SUCCEEDED" => RunNow::Succeeded,
-        "FAILED" => RunNow::Failed(why(view, detail)),
+        "FAILED" => {
+            let why = why(view, detail);
+            match view.verdict.as_ref().map(|it| it.cause.as_str()) {
+                Some("cancelled" | "drain") => RunNow::Stopped(why),
+                _ => RunNow::Failed(why),
+            }
+        }
         // A state of a newer mediator is not an end.
         _ => {
             let asking = detail.steps.iter().filter(|step| step.state == "ASKED").map(|step| Question {
@@ -194,7 +262,9 @@ fn now(run: &RunId, detail: &RunDetail) -> RunNow {
 fn why(view: &RunView, detail: &RunDetail) -> String {
     let mut text = format!("Run {} failed", view.run_id);
     if let Some(verdict) = &view.verdict {
-        text.push_str(&format!(" ({})", verdict.cause));
+        let by = verdict.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+        let node = verdict.node.as_ref().map(|node| format!(", node {node}")).unwrap_or_default();
+        text.push_str(&format!(" ({}{by}{node})", verdict.cause));
     }
     if let Some(reject) = &view.reject {
         text.push_str(&format!(": {}", reject.reason));
@@ -216,7 +286,12 @@ fn why(view: &RunView, detail: &RunDetail) -> String {
     if !failed.is_empty() {
         text.push_str(&format!("; {}", failed.join("; ")));
     }
-    text.push_str(&format!(". `mediator logs {}` has more.", view.run_id));
+    text.push_str(&format!(". `mediator show {}` has more", view.run_id));
+    // One that was never taken has printed nothing.
+    if view.reject.is_none() {
+        text.push_str(&format!(", `mediator logs {}` what it printed", view.run_id));
+    }
+    text.push('.');
     text
 }
 
@@ -231,30 +306,4 @@ fn is_silence(status: &Status) -> bool {
                 | Code::Internal
                 | Code::Unknown
         )
-}
-
-fn trouble(status: &Status) -> Trouble {
-    use tonic_types::StatusExt as _;
-    let mut root: Option<&(dyn std::error::Error + 'static)> = status.source();
-    while let Some(deeper) = root.and_then(std::error::Error::source) {
-        root = Some(deeper);
-    }
-    let refused = root.and_then(|root| root.downcast_ref::<std::io::Error>());
-    let unsent = refused.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
-    let said = if status.message().is_empty() { status.code().description() } else { status.message() };
-    let problems = status.get_details_bad_request().map(|bad| bad.field_violations).unwrap_or_default();
-    let problems: Vec<String> = problems.iter().map(|it| format!("{}: {}", it.field, it.description)).collect();
-    let why = match (root, problems.is_empty()) {
-        (Some(root), _) => format!("{said}: {root}"),
-        (None, true) => said.to_owned(),
-        (None, false) => problems.join("; "),
-    };
-    let is_busy = status.get_details_error_info().is_some_and(|info| info.reason == "BUSY");
-    match status.code() {
-        _ if is_silence(status) || is_busy => {
-            Trouble::Silent { why: format!("the mediator does not answer: {why}"), unsent }
-        }
-        Code::Unauthenticated | Code::PermissionDenied => Trouble::Denied(why),
-        _ => Trouble::Refused(why),
-    }
 }

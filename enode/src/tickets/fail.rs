@@ -7,6 +7,8 @@
 /// Dies here, if that is what was asked for.
 #[cfg(debug_assertions)]
 pub(super) fn at(word: &str, moment: &str) {
+    #[cfg(test)]
+    meanwhile::reached(word, moment);
     use std::sync::{LazyLock, atomic};
     static ARMED: LazyLock<Option<(String, u64)>> = LazyLock::new(|| {
         let text = std::env::var("TICKET_FAIL_AT").ok()?;
@@ -40,4 +42,29 @@ pub(super) fn grace(normal: shared::Duration) -> shared::Duration {
 /// Whether this process is to live on a file system without hard links.
 pub(super) fn refuses_links() -> bool {
     cfg!(debug_assertions) && std::env::var_os("TICKET_REFUSE_LINKS").is_some()
+}
+
+/// What somebody else does while a thread of a test is at a point.
+#[cfg(test)]
+pub(super) mod meanwhile {
+    use std::cell::RefCell;
+
+    pub(in super::super) type Happens = Box<dyn Fn()>;
+
+    thread_local! {
+        static AT: RefCell<Vec<(&'static str, Happens)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// From now on, at these points of this thread, and at no others.
+    pub(in super::super) fn at(points: Vec<(&'static str, Happens)>) {
+        AT.with_borrow_mut(|at| *at = points);
+    }
+
+    pub(super) fn reached(word: &str, moment: &str) {
+        AT.with_borrow(|at| {
+            for (_, happens) in at.iter().filter(|(at, _)| at.split_once('.') == Some((word, moment))) {
+                happens();
+            }
+        });
+    }
 }

@@ -13,7 +13,7 @@ use shared::{
 use super::{
     Folder,
     links::Links,
-    runs::{RunNow, Runs, Trouble},
+    runs::{End, RunNow, RunOf, Runs, Trouble},
 };
 
 /// A queue.
@@ -62,8 +62,12 @@ pub(super) struct Table {
     pub(super) runs: BTreeMap<String, RunNow>,
     pub(super) silent: bool,
     pub(super) form: Option<String>,
+    /// What it refuses.
+    pub(super) refuses: Option<&'static str>,
     /// Nothing ever changes.
     pub(super) is_quiet: bool,
+    /// Under which work a Run was submitted; one that is not named here is of every work.
+    pub(super) works: BTreeMap<String, String>,
     /// What happens while a question is asked that begins with this word.
     pub(super) meanwhile: Option<(&'static str, Happens)>,
     /// What was asked of it, in order.
@@ -85,6 +89,9 @@ impl Table {
         if let Some((_, happens)) = self.meanwhile.as_ref().filter(|(word, _)| text.starts_with(word)) {
             happens();
         }
+        if self.refuses.is_some_and(|word| text.starts_with(word)) {
+            return Err(Trouble::Refused("not so".to_owned()));
+        }
         self.heard.lock().unwrap().push(text);
         if self.silent { Err(Trouble::Silent { why: "nobody is there".to_owned(), unsent: true }) } else { Ok(()) }
     }
@@ -105,10 +112,19 @@ impl Runs for Table {
         }
         self.get(run).await
     }
-    async fn open_of(&self, work: &str) -> Result<Vec<RunId>, Trouble> {
+    async fn why_queued(&self, _: &RunId) -> Result<Option<String>, Trouble> {
+        Ok(None)
+    }
+    async fn runs_of(&self, work: &str) -> Result<Vec<RunOf>, Trouble> {
         self.hear(format!("open {work}"))?;
-        let open = self.runs.iter().filter(|(_, now)| matches!(now, RunNow::Open { .. }));
-        Ok(open.map(|(id, _)| RunId::new(id).unwrap()).collect())
+        let is_of = |run: &String| self.works.get(run).is_none_or(|its| its == work);
+        let end = |now: &RunNow| match now {
+            RunNow::Unknown | RunNow::Open { .. } => None,
+            RunNow::Succeeded => Some(End::Succeeded),
+            RunNow::Failed(_) | RunNow::Stopped(_) => Some(End::Failed),
+        };
+        let runs = self.runs.iter().filter(|(run, _)| is_of(run));
+        Ok(runs.map(|(id, now)| RunOf { run: RunId::new(id).unwrap(), end: end(now) }).collect())
     }
     async fn submit(&self, run: &RunId, _: &[u8]) -> Result<(), Trouble> {
         self.hear(format!("submit {run}"))

@@ -4,7 +4,7 @@ use std::{io, sync::Arc};
 
 use super::{Folder, runs::Trouble};
 
-/// File work on a thread that may wait for the gate.
+/// File work on a thread that may wait for the queue's lock.
 pub(super) async fn off<T: Send + 'static>(
     folder: &Arc<Folder>,
     work: impl FnOnce(&Folder) -> io::Result<T> + Send + 'static,
@@ -12,5 +12,9 @@ pub(super) async fn off<T: Send + 'static>(
     let folder = folder.clone();
     let done = tokio::task::spawn_blocking(move || work(&folder)).await;
     let done = done.unwrap_or_else(|died| Err(io::Error::other(died.to_string())));
-    done.map_err(|error| Trouble::Refused(format!("the queue cannot be worked on: {error}")))
+    done.map_err(|error| match error.kind() {
+        // One file: it is said in `change`.
+        io::ErrorKind::InvalidData => Trouble::Refused(error.to_string()),
+        _ => Trouble::Folder(format!("the queue cannot be worked on: {error}")),
+    })
 }

@@ -1,21 +1,10 @@
-//! Ends a ticket, and makes files that are new.
+//! Ends a ticket.
 
-use std::{io, sync::Arc};
+use std::io;
 
-use shared::ticket::{
-    Lane, Stem, Ticket,
-    edit::{BadNew, New},
-};
+use shared::ticket::{Lane, Stem};
 
-use super::{
-    Folder,
-    back::held,
-    gate::Gate,
-    moves::{self, Lost},
-    repair::repair,
-    write,
-};
-use crate::clock;
+use super::{Folder, back::held, moves, queue_lock::QueueLock, repair::repair};
 
 /// Moves the ticket in progress to done, if it says this session, or none where there is none. `false`: it was no longer ours, or
 /// another file is done under its name; nothing was changed then.
@@ -25,117 +14,8 @@ use crate::clock;
 /// # Errors
 /// The operating system's.
 pub fn finish(folder: &Folder, stem: &Stem, session: Option<&str>) -> io::Result<bool> {
-    let _gate = Gate::enter(folder)?;
+    let _lock = QueueLock::acquire(folder)?;
     let queue = repair(folder)?;
     let Some(ticket) = held(&queue, stem, session) else { return Ok(false) };
     Ok(moves::take(folder, &ticket.file, &folder.name(&ticket.stem, Lane::Done), "finish")?.is_ok())
-}
-
-/// Why there is no new ticket.
-#[derive(Debug, thiserror::Error)]
-pub enum NewError {
-    /// What was given.
-    #[error(transparent)]
-    Bad(#[from] BadNew),
-    /// Something in `deps` or `req` is not in the queue.
-    #[error("{0}: there is no ticket {1}; `enode tickets list` shows them")]
-    Missing(&'static str, Stem),
-    /// Ten drawn names were taken.
-    #[error("ten names in a row were taken: try again")]
-    NoName,
-    /// The operating system's.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-}
-
-/// Draws a name of eight hex digits and writes the ticket.
-///
-/// # Errors
-/// [`NewError`]; no file is made then.
-pub fn create(folder: &Folder, new: &New<'_>) -> Result<Arc<Ticket>, NewError> {
-    create_drawing(folder, new, || clock::random_hex(8))
-}
-
-fn create_drawing(folder: &Folder, new: &New<'_>, mut draw: impl FnMut() -> String) -> Result<Arc<Ticket>, NewError> {
-    let _gate = Gate::enter(folder)?;
-    let queue = folder.read()?;
-    let given = new.deps.iter().map(|stem| ("deps", stem)).chain(new.req.map(|stem| ("req", stem)));
-    for (key, stem) in given {
-        if queue.lane(stem).is_none() {
-            return Err(NewError::Missing(key, stem.clone()));
-        }
-    }
-    for _ in 0..10 {
-        let Ok(stem) = Stem::new(&draw()) else { continue };
-        // Any file with this stem counts, in whatever state, also a broken one.
-        if queue.has(&stem) {
-            continue;
-        }
-        let text = new.compose(&stem, clock::now_ns())?;
-        let file = folder.name(&stem, Lane::Waiting);
-        match publish_new(folder, &file, &text)? {
-            Ok(()) => {}
-            Err(Lost::Taken | Lost::Gone) => continue,
-        }
-        let queue = folder.read()?;
-        return queue.find(&stem).cloned().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound).into());
-    }
-    Err(NewError::NoName)
-}
-
-/// Writes a file that is not there yet.
-pub(super) fn publish_new(folder: &Folder, file: &str, text: &str) -> io::Result<Result<(), Lost>> {
-    moves::publish(folder, write::draft(folder, text.as_bytes(), None)?, file, "new")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{
-        super::{fake_tests::Fake, links::Links},
-        *,
-    };
-
-    const NEW: New<'_> = New { title: "t", kind: "", priority: None, deps: &[], req: None, body: "" };
-
-    #[test]
-    fn r11_a_drawn_name_that_any_file_has_is_drawn_again() {
-        let taken = ["0000000a", "0000000b", "0000000c", "0000000d"];
-        let fake = Fake::new(&[
-            ("0000000a.md", "---\ntitle: open\n---\n"),
-            ("0000000b.wip.md", "---\ntitle: in progress\n---\n"),
-            ("0000000c.done.md", "---\ntitle: done\n---\n"),
-            ("0000000d.md", "broken"),
-        ]);
-        let before = fake.files();
-        let mut drawn = taken.into_iter().chain(["0000000e"]).map(str::to_owned);
-        let ticket = create_drawing(&fake.folder, &NEW, || drawn.next().unwrap()).unwrap();
-        assert_eq!(ticket.stem.as_str(), "0000000e");
-        let mut after = fake.files();
-        assert!(after.remove("0000000e.md").unwrap().contains("\nticket: 0000000e\n"));
-        assert_eq!(after, before, "nobody's file was touched");
-        let mut draws = 0;
-        let none = create_drawing(&fake.folder, &NEW, || {
-            draws += 1;
-            taken[draws % taken.len()].to_owned()
-        });
-        assert!(matches!(none, Err(NewError::NoName)) && draws == 10, "{none:?}");
-    }
-
-    /// A program that knows no gate makes a file right after ours has looked: exclusive creation is what decides.
-    #[test]
-    fn a_name_that_is_taken_at_this_moment_is_drawn_again() {
-        for links in [Links::Kernel, Links::Refused] {
-            let fake = Fake::with(&[], links);
-            let mut drawn = ["0000000a", "0000000b"].into_iter();
-            let ticket = create_drawing(&fake.folder, &NEW, || {
-                let name = drawn.next().unwrap();
-                if name == "0000000a" {
-                    std::fs::write(fake.folder.at("0000000a.md"), "theirs").unwrap();
-                }
-                name.to_owned()
-            });
-            assert_eq!(ticket.unwrap().stem.as_str(), "0000000b");
-            assert_eq!(fake.text("0000000a.md"), "theirs");
-        }
-    }
 }

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use shared::ticket::{Document, Lane, Queue, Stem, Suffixes, Ticket, Unread};
+use shared::ticket::{Document, Lane, NoTicket, Queue, Stem, Suffixes, Ticket, Unread};
 
 use super::{fail, links::Links};
 use crate::clock;
@@ -45,7 +45,7 @@ struct Cached {
     stamp: Stamp,
     /// A write in the same tick of the file system's clock would not have changed the stamp.
     is_settled: bool,
-    read: Result<Arc<Ticket>, String>,
+    read: Result<Arc<Ticket>, (String, Option<Arc<Ticket>>)>,
 }
 
 /// A file as it was read.
@@ -55,7 +55,7 @@ pub(super) struct Read {
     pub(super) stamp: Stamp,
     pub(super) mode: u32,
     pub(super) owner: (u32, u32),
-    born_ns: i64,
+    pub(super) born_ns: i64,
 }
 
 impl Stamp {
@@ -180,7 +180,7 @@ impl Folder {
                     let file = odd.to_string_lossy().into_owned();
                     if file.ends_with(".md") && !file.starts_with('.') {
                         let why = "its name is not UTF-8: rename it".to_owned();
-                        unread.push(Unread { file, name: None, why });
+                        unread.push(Unread { file, name: None, why, plain: None });
                     }
                     continue;
                 }
@@ -190,7 +190,7 @@ impl Folder {
             }
             let Some((stem, lane)) = self.suffixes.read(&file) else {
                 let why = "its name cannot be a ticket's: give it a shorter one without control characters".to_owned();
-                unread.push(Unread { file, name: None, why });
+                unread.push(Unread { file, name: None, why, plain: None });
                 continue;
             };
             let known = old.remove(&file);
@@ -199,8 +199,9 @@ impl Folder {
                 Ok(Some(seen)) => {
                     match &seen.read {
                         Ok(ticket) => tickets.push(ticket.clone()),
-                        Err(why) => {
-                            unread.push(Unread { file: file.clone(), name: Some((stem, lane)), why: why.clone() });
+                        Err((why, plain)) => {
+                            let (why, plain) = (why.clone(), plain.clone());
+                            unread.push(Unread { file: file.clone(), name: Some((stem, lane)), why, plain });
                         }
                     }
                     cache.insert(file, seen);
@@ -209,7 +210,7 @@ impl Folder {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => is_whole = false,
                 Err(error) => {
                     let why = format!("it cannot be read ({error}): mend its permissions");
-                    unread.push(Unread { file, name: Some((stem, lane)), why });
+                    unread.push(Unread { file, name: Some((stem, lane)), why, plain: None });
                 }
             }
         }
@@ -226,7 +227,7 @@ impl Folder {
         known: Option<Cached>,
     ) -> io::Result<Option<Cached>> {
         let meta = entry.metadata()?;
-        let odd = |why: &str| Cached { stamp: Stamp::of(&meta), is_settled: false, read: Err(why.to_owned()) };
+        let odd = |why: &str| Cached { stamp: Stamp::of(&meta), is_settled: false, read: Err((why.to_owned(), None)) };
         if meta.is_dir() {
             return Ok(None);
         }
@@ -245,9 +246,12 @@ impl Folder {
         }
         let read = self.read_file(file)?;
         let is_settled = read.stamp.is_settled(now_ns);
-        let parsed = Document::parse(read.bytes).map_err(|why| why.to_string());
-        let parsed =
-            parsed.map(|text| Arc::new(Ticket::new(stem.clone(), lane, file.to_owned(), Arc::new(text), read.born_ns)));
+        let ticket = |text| Arc::new(Ticket::new(stem.clone(), lane, file.to_owned(), Arc::new(text), read.born_ns));
+        let bytes = if lane == Lane::Done { read.bytes.clone() } else { Vec::new() };
+        let parsed = Document::parse(read.bytes).map(ticket).map_err(|why| {
+            let is_bare = why == NoTicket::NoFrontmatter;
+            (why.to_string(), is_bare.then(|| Document::plain_answer(bytes)).flatten().map(ticket))
+        });
         Ok(Some(Cached { stamp: read.stamp, is_settled, read: parsed }))
     }
 

@@ -1,15 +1,18 @@
 //! Workers of a ticket queue: a flat folder of Markdown files, shared with people, their editors and other workers.
 //!
 //! The rules are in `shared::ticket`; here are the files and the mediator. `folder` reads, `moves` has the few calls
-//! that change a name, `write` the one that changes a text, `gate` the one critical section of all workers, `begun` the
+//! that change a name, `write` the one that changes a text, `queue_lock` the one critical section of all workers, `begun` the
 //! note of what is half done in it. On these stand `claim`, `back` (a ticket goes back to the line, as it is or as a
-//! question), `finish` and `repair`, which ends what a killed process had begun. `runs` says what a worker wants of a
-//! mediator, `client` asks it over gRPC, `template` makes the contract; `reap`, `ask` and `worker` put all of it together.
+//! question), `finish`, `new` and `repair`, which ends what a killed process had begun. `runs` says what a worker wants of a
+//! mediator, `client` asks it over gRPC, `template` makes the contract; `reap`, `ask`, `hand_on` and `worker` put
+//! all of it together.
 //!
-//! Lock order: the gate is taken first, and nothing is awaited while it is held. Whatever changes a name holds it. Between
-//! two names of ours a kernel call decides, so that it also holds against programs that know no gate.
+//! Lock order: the queue's lock is taken first, and nothing is awaited while it is held. Whatever changes a name holds it. Between
+//! two names of ours a kernel call decides, so that it also holds against programs that know no lock.
 //!
-//! Must not know: pages, commands, how anything is shown.
+//! `view` lays a queue out as data, in one order for the command line and the pages; `check` says what is wrong in one.
+//!
+//! Must not know: pages, commands, how anything looks.
 
 pub mod ask;
 pub mod back;
@@ -23,9 +26,12 @@ mod fake_tests;
 mod file_work;
 pub mod finish;
 pub mod folder;
-mod gate;
+mod hand_on;
+mod hidden;
 mod links;
 mod moves;
+pub mod new;
+mod queue_lock;
 pub mod reap;
 mod repair;
 pub mod runs;

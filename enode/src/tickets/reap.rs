@@ -13,14 +13,22 @@ use super::{
     Folder,
     ask::{self, Passed},
     back::{self, Return, Returned},
+    fail,
     file_work::off,
     finish,
     runs::{RunNow, Runs, Trouble},
 };
+use crate::clock;
 
 /// How long a ticket may say nothing of who has it, and how long its Run may not be known: what lies between a claim
-/// and the mediator's answer.
+/// and the mediator's answer. From `assigned_at`, which another machine's clock has written: they must go alike.
 pub const GRACE: Duration = Duration::from_secs(180);
+
+/// [`GRACE`], or what a test has no time to wait for.
+#[must_use]
+pub fn grace() -> Duration {
+    fail::grace(GRACE)
+}
 
 /// What was done with a ticket, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -56,6 +64,16 @@ pub struct Reaped {
     pub deed: Deed,
 }
 
+/// What every worker of a queue does from time to time: looks after tickets in progress, then after questions that
+/// nobody asks any more. Gives back what was done, and the names of the answers that were written.
+///
+/// # Errors
+/// [`Trouble`]; what was done before it stays done.
+pub async fn look_after(folder: &Arc<Folder>, runs: &impl Runs) -> Result<(Vec<Reaped>, Vec<String>), Trouble> {
+    let reaped = reap(folder, runs, clock::now(), grace()).await?;
+    Ok((reaped, ask::resolve_stale_questions(folder, runs).await?))
+}
+
 /// Looks at every ticket in progress once, `now` being when and [`GRACE`] the grace in earnest.
 ///
 /// # Errors
@@ -79,7 +97,9 @@ pub async fn reap(
             Ok(Some(deed)) => reaped.push(Reaped { stem: ticket.stem.clone(), deed }),
             Ok(None) => {}
             // What is wrong with one ticket keeps nobody from the others.
-            Err(Trouble::Refused(why)) => tracing::warn!(ticket = %ticket.stem, "it is left as it is: {why}"),
+            Err(Trouble::Refused(why) | Trouble::Folder(why)) => {
+                tracing::warn!(ticket = %ticket.stem, "it is left as it is: {why}");
+            }
             Err(trouble) => return Err(trouble),
         }
     }
@@ -105,8 +125,8 @@ async fn one(
             return Ok(None);
         }
         let why = format!("nobody has said for {grace} who works on it");
-        // No attempt: `session_id` is in the file before a Run can exist.
-        return back(folder, ticket, None, Return::Plain, why, now).await.map(Some);
+        // An attempt: what kills its worker before it has a Run must not do so for ever.
+        return back(folder, ticket, None, Return::Attempt(why.clone()), why, now).await.map(Some);
     };
     let state = match RunId::new(session) {
         Ok(run) => runs.get(&run).await?,
@@ -132,9 +152,10 @@ pub(super) async fn judge(
         RunNow::Failed(why) => {
             back(folder, ticket, Some(session), Return::Attempt(why.clone()), why, now).await.map(Some)
         }
+        // A person's doing, and no fault of the ticket's.
+        RunNow::Stopped(why) => back(folder, ticket, Some(session), Return::Plain, why, now).await.map(Some),
         RunNow::Unknown => {
-            // Without a time that can be read there is nothing to wait for.
-            if ticket.assigned_at.is_some_and(|at| now.since(at) < grace) {
+            if is_younger(ticket, now, grace) {
                 return Ok(None);
             }
             // It may have been there, and lost: an attempt, so that what nobody remembers does not go on for ever.
@@ -145,7 +166,7 @@ pub(super) async fn judge(
             let Some(question) = asking.into_iter().next() else { return Ok(None) };
             // Whoever took it up again may have been killed before it passed the answer on.
             if let Ok(run) = RunId::new(&session) {
-                match ask::pass_on(folder, runs, queue, ticket, &run, now).await? {
+                match ask::pass_on(folder, runs, queue, ticket, &run).await? {
                     Passed::Nothing => {}
                     Passed::On => return Ok(None),
                     Passed::Back(how, why) => {
@@ -159,6 +180,16 @@ pub(super) async fn judge(
             back(folder, ticket, Some(session), how, why, now).await.map(Some)
         }
     }
+}
+
+/// Whether a Run that is not known may be there in a moment: it was written into its ticket so short a time ago.
+pub(super) fn is_too_young(ticket: &Ticket, now: Timestamp) -> bool {
+    is_younger(ticket, now, grace())
+}
+
+fn is_younger(ticket: &Ticket, now: Timestamp, grace: Duration) -> bool {
+    // Without a time that can be read there is nothing to wait for.
+    ticket.assigned_at.is_some_and(|at| now.since(at) < grace)
 }
 
 pub(super) async fn finish(folder: &Arc<Folder>, ticket: &Ticket, session: String) -> Result<Deed, Trouble> {

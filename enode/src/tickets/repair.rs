@@ -1,4 +1,4 @@
-//! Ends what a killed process had begun. Called with the gate held, so that nobody of ours is in the middle of it.
+//! Ends what a killed process had begun. Called with the queue's lock held, so that nobody of ours is in the middle of it.
 //!
 //! | names of one stem | what it was | what is done |
 //! |---|---|---|
@@ -6,10 +6,11 @@
 //! | * in progress has no owner and holds the beginning of open, or all | a claim by copy before its end | it never happened |
 //! | * open is empty | a return without links before its end | it never happened |
 //! | * open has no owner, and begins with the body of in progress | a return after its link | it stands |
-//! | in progress and done, one inode or the same text | the end of a ticket after its link | it stands |
-//! | done holds only the beginning of in progress, or nothing | an end by copy before its end | it is ended |
+//! | in progress and done, one inode | the end of a ticket after its link | it stands |
+//! | * done holds the beginning of in progress, all of it or nothing | an end by copy before its end | it is ended |
+//! | * only one, and nothing is in it | a new file before its end, an answer perhaps | it never was |
 //!
-//! What has a star only where `begun` names the stem: an editor that saves a claimed ticket late, under the name that it
+//! What has a star only where `begun` names it: an editor that saves a claimed ticket late, under the name that it
 //! had when it was opened, leaves the same texts behind, and ends no claim.
 //!
 //! Whatever else has two names is a person's doing and is left alone; `enode tickets check` reports it.
@@ -18,7 +19,12 @@ use std::{collections::BTreeMap, fs, io, time::Duration};
 
 use shared::ticket::{Document, Lane, Queue, Stem, key};
 
-use super::{Folder, begun, folder::Read, moves::remove, write::DRAFT};
+use super::{
+    Folder, begun,
+    folder::Read,
+    moves::remove,
+    write::{self, DRAFT, WriteError},
+};
 use crate::clock;
 
 /// Drafts are used within moments.
@@ -34,7 +40,8 @@ pub(super) fn repair(folder: &Folder) -> io::Result<Queue> {
     for files in doubled.values() {
         changed |= repair_stem(folder, files, begun.as_deref())?;
     }
-    if begun.is_some() {
+    if let Some(name) = &begun {
+        changed |= sweep_empty(folder, name, &doubled)?;
         begun::over(folder)?;
     }
     if changed { folder.read() } else { Ok(queue) }
@@ -63,14 +70,15 @@ fn repair_stem(folder: &Folder, files: &BTreeMap<Lane, String>, begun: Option<&s
     };
     let Some((wip_name, wip)) = read(Lane::InProgress)? else { return Ok(false) };
     if let Some((done_name, done)) = read(Lane::Done)? {
-        let is_same = done.stamp.inode == wip.stamp.inode || done.bytes == wip.bytes;
-        return if is_same {
-            remove(folder, wip_name).map(|()| true)
-        } else if is_beginning(&done, &wip) {
-            fs::rename(folder.at(wip_name), folder.at(done_name)).map(|()| true)
-        } else {
-            Ok(false)
-        };
+        if done.stamp.inode != wip.stamp.inode {
+            if begun != Some(done_name) || !wip.bytes.starts_with(&done.bytes) {
+                return Ok(false);
+            }
+            if done.bytes.len() < wip.bytes.len() && !fill(folder, done_name, done, &wip)? {
+                return Ok(false);
+            }
+        }
+        return remove(folder, wip_name).map(|()| true);
     }
     let Some((open_name, open)) = read(Lane::Waiting)? else { return Ok(false) };
     let gone = if open.stamp.inode == wip.stamp.inode {
@@ -89,9 +97,28 @@ fn repair_stem(folder: &Folder, files: &BTreeMap<Lane, String>, begun: Option<&s
     remove(folder, gone).map(|()| true)
 }
 
-/// Only a part of the other.
-fn is_beginning(part: &Read, whole: &Read) -> bool {
-    part.bytes.len() < whole.bytes.len() && whole.bytes.starts_with(&part.bytes)
+/// Gives a file that holds a part of another one all of it. `false`: somebody has changed it meanwhile.
+fn fill(folder: &Folder, name: &str, part: Read, whole: &Read) -> io::Result<bool> {
+    let part = Read { mode: whole.mode, owner: whole.owner, ..part };
+    match write::replace(folder, name, &part, &whole.bytes, "fill") {
+        Ok(()) => Ok(true),
+        Err(WriteError::Moved) => Ok(false),
+        Err(WriteError::Io(error)) => Err(error),
+    }
+}
+
+/// Removes a name that was made and not filled, where there is no other one of its stem.
+fn sweep_empty(folder: &Folder, name: &str, doubled: &BTreeMap<Stem, BTreeMap<Lane, String>>) -> io::Result<bool> {
+    // A name as it may stand in this folder, and no other: the note is a text like any other.
+    let Some((stem, _)) = folder.suffixes().read(name) else { return Ok(false) };
+    if doubled.contains_key(&stem) {
+        return Ok(false);
+    }
+    match folder.read_file(name) {
+        Ok(read) if read.bytes.is_empty() => remove(folder, name).map(|()| true),
+        Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => Err(error),
+        _ => Ok(false),
+    }
 }
 
 fn is_owned(read: &Read) -> bool {

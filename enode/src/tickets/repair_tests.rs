@@ -72,10 +72,36 @@ fn a_late_save_under_the_open_name_ends_no_claim() {
 #[test]
 fn an_end_is_ended() {
     check(&[("a.done.md", HELD), ("a.wip.md", "=a.done.md")], &[("a.done.md", HELD)]);
-    check(&[("a.done.md", HELD), ("a.wip.md", HELD)], &[("a.done.md", HELD)]);
-    for part in ["", "---\ntitle"] {
+    let check = |before: &[_], after: &[_]| check_begun(Some("a.done.md"), before, after);
+    for part in ["", "---\ntitle", HELD] {
         check(&[("a.done.md", part), ("a.wip.md", HELD)], &[("a.done.md", HELD)]);
     }
+}
+
+/// What nobody of ours had begun is a person's: a file that is being saved in steps, or a name that was only touched.
+#[test]
+fn a_done_name_that_a_person_makes_ends_no_claim() {
+    for done in ["", "---\ntitle", HELD] {
+        let pair = [("a.done.md", done), ("a.wip.md", HELD)];
+        check(&pair, &pair);
+        for begun in ["b.done.md", "a.wip.md"] {
+            check_begun(Some(begun), &pair, &pair);
+        }
+    }
+}
+
+/// The name alone unlocks: an answer that was never written must not look like one.
+#[test]
+fn a_new_file_that_was_never_filled_never_was() {
+    let asking = "---\ntitle: t\ndeps: [q]\nawaiting: q\n---\n## 질문 1\n?\n";
+    check_begun(Some("q.done.md"), &[("a.md", asking), ("q.done.md", "")], &[("a.md", asking)]);
+    check_begun(Some("a.md"), &[("a.md", "")], &[]);
+    let filled = [("a.md", asking), ("q.done.md", "---\nkind: answer\n---\nyes\n")];
+    check_begun(Some("q.done.md"), &filled, &filled);
+    // What nobody of ours had begun is an editor's that writes in steps.
+    let theirs = [("a.md", asking), ("q.done.md", "")];
+    check(&theirs, &theirs);
+    check_begun(Some("x.done.md"), &theirs, &theirs);
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub enum RunNow {
     Succeeded,
     /// It did not, for this reason.
     Failed(String),
+    /// Somebody has ended it, as this says: its node's owner, or whoever cancelled it.
+    Stopped(String),
 }
 
 /// A step that asks.
@@ -41,9 +43,31 @@ pub enum Trouble {
     /// Not with these credentials.
     #[error("{0}: give the token of a submitter with --token-file FILE or MEDIATOR_TOKEN")]
     Denied(String),
-    /// The mediator has decided: the same message gets the same answer.
+    /// The mediator has decided: the same message gets the same answer. Or one ticket's file is no ticket any more. What
+    /// concerns another ticket is another matter.
     #[error("{0}")]
     Refused(String),
+    /// The folder cannot be read or written.
+    #[error("{0}")]
+    Folder(String),
+}
+
+/// A Run of one work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunOf {
+    /// Which.
+    pub run: RunId,
+    /// How it ended; `None`: it has not.
+    pub end: Option<End>,
+}
+
+/// How a Run has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Well.
+    Succeeded,
+    /// Not so.
+    Failed,
 }
 
 /// A mediator.
@@ -54,8 +78,10 @@ pub trait Runs: Send + Sync {
     fn get(&self, run: &RunId) -> impl Future<Output = Result<RunNow, Trouble>> + Send;
     /// How it is once that is no longer `seen`, or after a while.
     fn changed(&self, run: &RunId, seen: &RunNow) -> impl Future<Output = Result<RunNow, Trouble>> + Send;
-    /// The Runs of one work that have not ended, the newest first.
-    fn open_of(&self, work: &str) -> impl Future<Output = Result<Vec<RunId>, Trouble>> + Send;
+    /// What a Run waits for that has no node yet; `None`: it does not.
+    fn why_queued(&self, run: &RunId) -> impl Future<Output = Result<Option<String>, Trouble>> + Send;
+    /// The Runs of one work, the newest first; of very many the older ones may be missing.
+    fn runs_of(&self, work: &str) -> impl Future<Output = Result<Vec<RunOf>, Trouble>> + Send;
     /// Hands in a contract. The same id again is the same Run.
     fn submit(&self, run: &RunId, contract: &[u8]) -> impl Future<Output = Result<(), Trouble>> + Send;
     /// The JSON Schema that the answer to an open question must fit; `None`: any JSON.

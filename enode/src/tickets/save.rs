@@ -6,7 +6,7 @@ use shared::ticket::{Document, Lane, NoTicket, Stem, edit, key};
 
 use super::{
     Folder,
-    gate::Gate,
+    queue_lock::QueueLock,
     repair::repair,
     write::{self, WriteError},
 };
@@ -40,7 +40,7 @@ pub enum SaveError {
 /// [`SaveError`]
 pub fn save(folder: &Folder, stem: &Stem, before: &[u8], after: &str) -> Result<(), SaveError> {
     let mut text = Document::parse(after.as_bytes().to_vec())?;
-    let _gate = Gate::enter(folder)?;
+    let _lock = QueueLock::acquire(folder)?;
     let queue = repair(folder)?;
     let ticket = queue.find(stem).ok_or_else(|| SaveError::Missing(stem.clone()))?;
     match ticket.lane {

@@ -1,12 +1,16 @@
 //! Makes the contract of a ticket's Run. A template is a plain contract that names in its `env` what it wants to know
 //! of the ticket; so it can be linted like any other, and there is no second language of placeholders.
 
-use std::{io, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+};
 
 use shared::{
     RunId,
-    contract::{self, Contract, Work},
-    ticket::{Queue, Ticket, key, question},
+    contract::{self, Contract, WhenUnmatched, Work},
+    ticket::{Queue, Stem, Ticket, key, question},
 };
 
 /// What every step is told. A template that uses one of these in `run` or in a prompt sets it to something in `env`.
@@ -26,13 +30,13 @@ pub struct Templates {
     pub capability: String,
 }
 
-/// Why a ticket has no contract. Each is shown to a person in the ticket or in the log.
-#[derive(Debug, thiserror::Error)]
+/// Why a ticket has no contract.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// Nothing says how to work on it.
-    #[error("no template is for kind {0:?}: put {1} or default.yaml into the folder of --templates, or give --command")]
-    Missing(String, String),
-    /// The template itself.
+    /// Nothing says how to work on tickets of this kind.
+    #[error("{}, or give --command", missing(.0))]
+    Missing(String),
+    /// The template itself: its tickets are left alone until it is mended.
     #[error("{0}: {1}")]
     Bad(String, String),
     /// The ticket.
@@ -40,29 +44,50 @@ pub enum TemplateError {
     Text(String),
 }
 
+/// How a template's file may end.
+const ENDS: [&str; 3] = ["yaml", "yml", "json"];
+
+fn missing(kind: &str) -> String {
+    let put = |names: String| format!("put {names} into the folder of --templates");
+    match kind {
+        "" => format!("no template is for tickets without a kind: {}", put("default.yaml".to_owned())),
+        "default" => format!("no template is for kind {kind:?}: {}", put("default.yaml".to_owned())),
+        kind if key::is_key(kind) => {
+            format!("no template is for kind {kind:?}: {}", put(format!("{kind}.yaml or default.yaml")))
+        }
+        kind => format!("kind {kind:?} cannot be a file's name: {}", put("default.yaml".to_owned())),
+    }
+}
+
 impl Templates {
-    /// Whether there is one for a ticket.
-    #[must_use]
-    pub fn knows(&self, ticket: &Ticket) -> bool {
-        self.command.is_some() || self.file(ticket).is_some()
+    /// Whether there is one for tickets of a kind, and can be used.
+    ///
+    /// # Errors
+    /// [`TemplateError`] says what is to be done.
+    pub fn usable(&self, kind: &str) -> Result<(), TemplateError> {
+        self.read(kind).map(drop)
     }
 
-    /// What is to be done about a ticket that none is for.
+    /// What is wrong with the templates, whether or not a ticket is there for them.
     #[must_use]
-    pub fn missing(&self, ticket: &Ticket) -> TemplateError {
-        TemplateError::Missing(ticket.kind.clone(), Self::names(ticket).into_iter().next().unwrap_or_default())
+    pub fn lint(&self) -> Vec<(PathBuf, TemplateError)> {
+        let entries = self.folder.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+        let is_template =
+            |path: &PathBuf| path.extension().is_some_and(|end| ENDS.iter().any(|it| end == *it)) && path.is_file();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_template).collect();
+        paths.sort();
+        paths.into_iter().filter_map(|path| Some((path.clone(), Self::parse(&path).err()?))).collect()
     }
 
-    fn names(ticket: &Ticket) -> Vec<String> {
+    fn names(kind: &str) -> impl Iterator<Item = String> {
         // A kind is the text of a file: it must not lead out of the folder.
-        let word = Some(ticket.kind.as_str()).filter(|kind| key::is_key(kind));
-        let kinds = word.into_iter().chain(["default"]);
-        kinds.flat_map(|kind| ["yaml", "yml", "json"].map(|end| format!("{kind}.{end}"))).collect()
+        let word = Some(kind).filter(|kind| key::is_key(kind));
+        word.into_iter().chain(["default"]).flat_map(|kind| ENDS.map(|end| format!("{kind}.{end}")))
     }
 
-    fn file(&self, ticket: &Ticket) -> Option<PathBuf> {
+    fn file(&self, kind: &str) -> Option<PathBuf> {
         let folder = self.folder.as_ref()?;
-        Self::names(ticket).into_iter().map(|name| folder.join(name)).find(|path| path.is_file())
+        Self::names(kind).map(|name| folder.join(name)).find(|path| path.is_file())
     }
 
     /// The contract of one Run, as it is handed in.
@@ -70,14 +95,7 @@ impl Templates {
     /// # Errors
     /// [`TemplateError`]
     pub fn make(&self, queue: &Queue, ticket: &Ticket, run: &RunId) -> Result<Vec<u8>, TemplateError> {
-        let (mut contract, from) = self.read(ticket)?;
-        if let Some(step) = contract.steps.iter().find(|step| step.ask.is_some() && step.timeout.is_some()) {
-            let why = format!(
-                "step {} asks with a timeout, but a question in a ticket waits for as long as it takes: remove `timeout`",
-                step.id
-            );
-            return Err(TemplateError::Bad(from, why));
-        }
+        let mut contract = self.read(&ticket.kind)?;
         let body = body(queue, ticket);
         let values = [ticket.stem.as_str(), &ticket.title, &ticket.kind, &body];
         for (name, value) in NAMES.into_iter().zip(values) {
@@ -92,27 +110,39 @@ impl Templates {
             }
             contract.env.insert(name.to_owned(), value.replace('$', "$$"));
         }
+        // A ticket can wait for a machine; refused, it would be tried three times within a moment.
+        contract.when_unmatched = WhenUnmatched::Queue;
         contract.run_id = Some(run.clone());
         contract.work = Some(Work { system: "ticket".to_owned(), change_id: ticket.stem.to_string() });
         let text = contract::canonical_json(&contract).into_bytes();
-        contract::parse(&text).map_err(|why| TemplateError::Bad(from, why.to_string()))?;
+        // Without the ticket's text it was one.
+        contract::parse(&text).map_err(|why| TemplateError::Text(why.to_string()))?;
         Ok(text)
     }
 
-    fn read(&self, ticket: &Ticket) -> Result<(Contract, String), TemplateError> {
-        let Some(path) = self.file(ticket) else {
-            let command = self.command.as_ref().ok_or_else(|| self.missing(ticket))?;
-            return self.of_command(command);
-        };
-        let from = path.display().to_string();
-        let bytes = crate::files::read_small(&path)
-            .map_err(|error: io::Error| TemplateError::Bad(from.clone(), error.to_string()))?;
-        let contract = contract::parse(&bytes).map_err(|why| TemplateError::Bad(from.clone(), why.to_string()))?;
-        Ok((contract, from))
+    fn read(&self, kind: &str) -> Result<Contract, TemplateError> {
+        match (self.file(kind), &self.command) {
+            (Some(path), _) => Self::parse(&path),
+            (None, Some(command)) => self.of_command(command),
+            (None, None) => Err(TemplateError::Missing(kind.to_owned())),
+        }
+    }
+
+    fn parse(path: &Path) -> Result<Contract, TemplateError> {
+        let bad = |why: String| TemplateError::Bad(path.display().to_string(), why);
+        let bytes = crate::files::read_small(path).map_err(|error: io::Error| bad(error.to_string()))?;
+        let contract = contract::parse(&bytes).map_err(|why| bad(why.to_string()))?;
+        match contract.steps.iter().find(|step| step.ask.is_some() && step.timeout.is_some()) {
+            None => Ok(contract),
+            Some(step) => Err(bad(format!(
+                "step {} asks with a timeout, but a question in a ticket waits for as long as it takes: remove `timeout`",
+                step.id
+            ))),
+        }
     }
 
     /// One command in a fresh folder. The body is laid out by a step of its own, because a contract carries no files.
-    fn of_command(&self, command: &str) -> Result<(Contract, String), TemplateError> {
+    fn of_command(&self, command: &str) -> Result<Contract, TemplateError> {
         let command = serde_json::json!({
             "requires": [{"as": "worker", "capability": self.capability}],
             "env": {"TICKET": "", "TICKET_TITLE": "", "TICKET_KIND": "", "TICKET_BODY": ""},
@@ -122,12 +152,44 @@ impl Templates {
                 {"id": "work", "uses": "worker", "in": {"from": ["ticket.md"]},
                  "run": ["sh", "-c", command.replace('$', "$$")]},
             ],
-            "when_unmatched": "queue",
         });
-        let from = "--command".to_owned();
         let contract = contract::parse(command.to_string().as_bytes());
-        Ok((contract.map_err(|why| TemplateError::Bad(from.clone(), why.to_string()))?, from))
+        contract.map_err(|why| TemplateError::Bad("--command with --capability".to_owned(), why.to_string()))
     }
+}
+
+/// Looks at the template of each kind once, however many tickets are asked about.
+#[derive(Debug)]
+pub struct Usable<'a> {
+    templates: &'a Templates,
+    seen: BTreeMap<String, Result<(), TemplateError>>,
+}
+
+impl<'a> Usable<'a> {
+    /// Nothing is looked at yet.
+    #[must_use]
+    pub const fn new(templates: &'a Templates) -> Self {
+        Self { templates, seen: BTreeMap::new() }
+    }
+
+    /// Whether there is a template for this ticket that can be used.
+    ///
+    /// # Errors
+    /// As of [`Templates::usable`].
+    pub fn of(&mut self, ticket: &Ticket) -> Result<(), TemplateError> {
+        let seen = self.seen.entry(ticket.kind.clone());
+        seen.or_insert_with(|| self.templates.usable(&ticket.kind)).clone()
+    }
+}
+
+/// Tickets in a sentence: many are not named.
+#[must_use]
+pub fn listed(stems: &[Stem]) -> String {
+    const NAMED: usize = 10;
+    let named: Vec<&str> = stems.iter().take(NAMED).map(Stem::as_str).collect();
+    let more = stems.len().saturating_sub(NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{}{more}", named.join(", "))
 }
 
 /// What a ticket says to whoever works on it: its body, and the answers that people gave, which stand in files of

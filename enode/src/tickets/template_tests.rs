@@ -34,7 +34,7 @@ fn a_command_gets_the_ticket_as_it_is() {
 }
 
 #[test]
-fn the_kind_names_the_template_and_leads_nowhere_else() {
+fn r10_the_kind_names_the_template_and_leads_nowhere_else() {
     let of = |capability: &str| {
         format!("requires: [{{as: w, capability: {capability}}}]\nsteps: [{{id: s, uses: w, run: ['true']}}]\n")
     };
@@ -48,6 +48,18 @@ fn the_kind_names_the_template_and_leads_nowhere_else() {
     assert!(said.contains("put other.yaml or default.yaml"), "{said}");
 }
 
+/// Refused, it would be tried three times within a moment, and then a person would be asked.
+#[test]
+fn whatever_a_template_says_its_run_waits_for_a_machine() {
+    let reject =
+        "requires: [{as: w, capability: c}]\nsteps: [{id: s, uses: w, run: ['true']}]\nwhen_unmatched: reject\n";
+    let (_dir, in_folder) = folder(&[("default.yaml", reject)]);
+    for templates in [in_folder, command("true")] {
+        let contract = made(&templates, "---\n---\n").unwrap();
+        assert_eq!(contract.when_unmatched, WhenUnmatched::Queue);
+    }
+}
+
 #[test]
 fn what_cannot_be_run_says_why() {
     let asking = "requires: [{as: w, capability: c}]\nsteps: [{id: s, timeout: 1h, ask: {question: q}}]\n";
@@ -56,8 +68,9 @@ fn what_cannot_be_run_says_why() {
         [(asking, "step s asks with a timeout"), (unknown, "set it in `env`"), ("x: y", "default.yaml: ")]
     {
         let (_dir, templates) = folder(&[("default.yaml", template)]);
-        let said = made(&templates, "---\n---\n").unwrap_err().to_string();
-        assert!(said.contains(says), "{said}");
+        let error = made(&templates, "---\n---\n").unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+        assert_eq!(templates.usable("any"), Err(error), "before any ticket is taken");
     }
     let said = made(&command("true"), &format!("---\n---\n{}", "x".repeat(LONGEST + 1))).unwrap_err().to_string();
     assert!(said.contains("120001 bytes"), "{said}");

@@ -5,7 +5,7 @@ use std::{io, sync::Arc};
 use serde::Serialize;
 use shared::{
     RunId, Timestamp,
-    ticket::{Lane, Stem},
+    ticket::{Lane, Queue, Stem, Ticket, question},
 };
 
 use super::{
@@ -44,7 +44,7 @@ pub enum UnassignError {
     NotAssigned(Stem, &'static str),
     /// Two would work on one ticket.
     #[error(
-        "Run {run} works on {stem}: wait for its end, or give --force, which locks {stem} as a question and cancels it"
+        "Run {run} works on {stem}, or may in a moment: wait for its end, or give --force, which locks {stem} as a question and cancels it"
     )]
     Alive {
         /// The ticket.
@@ -63,8 +63,8 @@ pub enum UnassignError {
     Io(#[from] io::Error),
 }
 
-/// Takes a ticket away. One whose Run is alive only with `force`: then it is locked first, so that no worker takes it
-/// while the Run still ends.
+/// Takes a ticket away. One whose Run is alive, or may be in a moment, only with `force`: then it is locked first, so
+/// that no worker takes it while the Run still ends. With `force` a cancel that did not come through is sent again.
 ///
 /// # Errors
 /// [`UnassignError`]; nothing was changed then, except where a cancel that was sent after the lock brings [`Trouble`].
@@ -85,41 +85,71 @@ pub async fn unassign(
             let cleared = off(folder, move |folder| back::clear_accident(folder, &name)).await?;
             return if cleared { Ok(Unassigned::Cleared) } else { Err(UnassignError::Moved(stem)) };
         }
+        Lane::Waiting if force => return cancel_again(runs, &queue, &ticket).await,
         Lane::Waiting => return Err(UnassignError::NotAssigned(stem, "open")),
         Lane::Done => return Err(UnassignError::NotAssigned(stem, "done")),
     }
     let session = ticket.session_id.clone();
-    let run = session.as_deref().and_then(|session| RunId::new(session).ok());
-    let state = match &run {
-        Some(run) => runs.get(run).await?,
-        None => RunNow::Unknown,
+    let Some(run) = session.as_deref().and_then(|session| RunId::new(session).ok()) else {
+        return match give_back(folder, &ticket, Return::Plain, now).await? {
+            Deed::Reclaimed { .. } => Ok(Unassigned::Returned),
+            Deed::Asked { .. } | Deed::Finished | Deed::Lost => Err(UnassignError::Moved(stem)),
+        };
     };
-    let mut ends = None;
-    let how = match (state, &run) {
-        (RunNow::Succeeded, Some(run)) => {
+    let state = runs.get(&run).await?;
+    let may_live = match state {
+        RunNow::Succeeded => {
             return match reap::finish(folder, &ticket, run.to_string()).await? {
                 Deed::Finished => Ok(Unassigned::Finished),
                 Deed::Reclaimed { .. } | Deed::Asked { .. } | Deed::Lost => Err(UnassignError::Moved(stem)),
             };
         }
-        (RunNow::Open { .. }, Some(run)) if force => {
-            ends = Some(run);
-            let text =
-                format!("It was taken away from Run {run}, which was alive and was asked to end. How should it go on?");
-            Return::Ask { text, origin: None }
-        }
-        (RunNow::Open { .. }, Some(run)) => return Err(UnassignError::Alive { stem, run: run.to_string() }),
-        (RunNow::Unknown | RunNow::Failed(_), _) | (RunNow::Succeeded | RunNow::Open { .. }, None) => Return::Plain,
+        RunNow::Open { .. } => true,
+        // Its worker may be about to submit it.
+        RunNow::Unknown => reap::is_too_young(&ticket, now),
+        RunNow::Failed(_) | RunNow::Stopped(_) => false,
     };
-    let why = "a person has taken it away".to_owned();
-    let deed = reap::back(folder, &ticket, session, how, why, now).await?;
-    if let Some(run) = ends.filter(|_| matches!(deed, Deed::Asked { .. })) {
-        runs.cancel(run).await?;
+    if may_live && !force {
+        return Err(UnassignError::Alive { stem, run: run.to_string() });
     }
-    match deed {
-        Deed::Asked { awaiting, .. } => Ok(Unassigned::Locked { awaiting }),
+    let how = match may_live {
+        true => Return::Ask { text: question::taken_from(&run), origin: None },
+        false => Return::Plain,
+    };
+    match give_back(folder, &ticket, how, now).await? {
+        Deed::Asked { awaiting, .. } => {
+            match runs.cancel(&run).await {
+                // Not known, and so nothing to be cancelled. Its worker finds its ticket gone when it has submitted it.
+                Err(Trouble::Refused(_)) if state == RunNow::Unknown => {}
+                cancelled => cancelled?,
+            }
+            Ok(Unassigned::Locked { awaiting })
+        }
         Deed::Reclaimed { .. } => Ok(Unassigned::Returned),
         Deed::Finished | Deed::Lost => Err(UnassignError::Moved(stem)),
+    }
+}
+
+async fn give_back(folder: &Arc<Folder>, ticket: &Ticket, how: Return, now: Timestamp) -> Result<Deed, Trouble> {
+    let why = "a person has taken it away".to_owned();
+    reap::back(folder, ticket, ticket.session_id.clone(), how, why, now).await
+}
+
+/// A ticket that is locked already, and whose Run may not have heard of it: the mediator did not answer then.
+async fn cancel_again(runs: &impl Runs, queue: &Queue, ticket: &Ticket) -> Result<Unassigned, UnassignError> {
+    let stem = ticket.stem.clone();
+    let asks = ticket.awaiting.clone().filter(|awaiting| queue.unmet(ticket).contains(awaiting));
+    let Some((awaiting, run)) = asks.zip(question::taken_from_of_last(ticket.text.body())) else {
+        return Err(UnassignError::NotAssigned(stem, "open"));
+    };
+    match runs.get(&run).await? {
+        RunNow::Open { .. } => {
+            runs.cancel(&run).await?;
+            Ok(Unassigned::Locked { awaiting })
+        }
+        RunNow::Unknown | RunNow::Succeeded | RunNow::Failed(_) | RunNow::Stopped(_) => {
+            Err(UnassignError::NotAssigned(stem, "open"))
+        }
     }
 }
 
@@ -132,7 +162,7 @@ mod tests {
 
     /// The mediator may have to wait for a node: nothing says that the Run has ended before it has.
     #[test]
-    fn a_run_that_is_taken_away_by_force_is_said_to_be_asked_to_end() {
+    fn a_run_that_is_taken_away_by_force_is_not_said_to_have_ended() {
         let table = Table::of(&[("r1", RunNow::Open { asking: Vec::new() })]);
         let fake = Fake::new(&[("a.wip.md", "---\ntitle: t\nsession_id: r1\n---\n")]);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -140,7 +170,75 @@ mod tests {
         let done = runtime.block_on(unassign(&fake.folder, &table, &stem, true, Timestamp::default()));
         assert!(matches!(done, Ok(Unassigned::Locked { .. })), "{done:?}");
         let text = fake.text("a.md");
-        assert!(text.contains("was asked to end") && !text.contains("cancelled"), "{text}");
+        assert!(text.contains("Run r1") && !text.contains("cancelled") && !text.contains("asked to end"), "{text}");
         assert_eq!(table.heard.lock().unwrap().last().unwrap(), "cancel r1");
+    }
+
+    fn take(fake: &Fake, table: &Table, force: bool, now: Timestamp) -> Result<Unassigned, UnassignError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(unassign(&fake.folder, table, &Stem::new("a").unwrap(), force, now))
+    }
+
+    /// Between the name in the file and the mediator's commit it may be there in a moment.
+    #[test]
+    fn r35_a_run_that_is_not_known_yet_may_be_alive() {
+        let now = crate::clock::now();
+        let held = format!("---\ntitle: t\nsession_id: r1\nassigned_at: {now}\n---\n");
+        let (fake, table) = (Fake::new(&[("a.wip.md", &held)]), Table::default());
+        let done = take(&fake, &table, false, now);
+        assert!(matches!(done, Err(UnassignError::Alive { .. })), "{done:?}");
+        assert_eq!(fake.text("a.wip.md"), held);
+        let late = now + shared::Duration::from_secs(181);
+        let done = take(&Fake::new(&[("a.wip.md", &held)]), &table, false, late);
+        assert!(matches!(done, Ok(Unassigned::Returned)), "{done:?}");
+        // It is not known, so that there is nothing to cancel: no reason to fail.
+        let refusing = Table { refuses: Some("cancel"), ..Table::default() };
+        for table in [&table, &refusing] {
+            let fake = Fake::new(&[("a.wip.md", &held)]);
+            let done = take(&fake, table, true, now);
+            assert!(matches!(done, Ok(Unassigned::Locked { .. })), "{done:?}");
+            assert!(fake.text("a.md").contains("\nawaiting: a-answer-1\n"), "locked, {:?}", fake.files());
+        }
+        assert_eq!(table.count("cancel r1"), 1);
+    }
+
+    #[test]
+    fn what_could_not_be_cancelled_is_cancelled_by_the_same_command_again() {
+        let fake = Fake::new(&[("a.wip.md", "---\ntitle: t\nsession_id: r1\n---\n")]);
+        let open = [("r1", RunNow::Open { asking: Vec::new() })];
+        let refusing = Table { refuses: Some("cancel"), ..Table::of(&open) };
+        let done = take(&fake, &refusing, true, Timestamp::default());
+        assert!(matches!(done, Err(UnassignError::Trouble(_))), "{done:?}");
+        let (before, table) = (fake.files(), Table::of(&open));
+        let done = take(&fake, &table, false, Timestamp::default());
+        assert!(matches!(done, Err(UnassignError::NotAssigned(..))), "only by force: {done:?}");
+        let done = take(&fake, &table, true, Timestamp::default());
+        assert!(matches!(done, Ok(Unassigned::Locked { .. })), "{done:?}");
+        assert_eq!((table.count("cancel r1"), fake.files()), (1, before));
+        let done = take(&fake, &Table::of(&[("r1", RunNow::Failed(String::new()))]), true, Timestamp::default());
+        assert!(matches!(done, Err(UnassignError::NotAssigned(..))), "it has ended: {done:?}");
+        // A step that asks is nobody's that was taken away.
+        let asks =
+            "---\ntitle: t\ndeps: [q]\nawaiting: q\n---\n## 질문 1\n<!-- asked by run r1 step ok attempt 1 -->\n?\n";
+        let table = Table::of(&open);
+        let done = take(&Fake::new(&[("a.md", asks)]), &table, true, Timestamp::default());
+        assert!(matches!(done, Err(UnassignError::NotAssigned(..))) && table.count("cancel") == 0, "{done:?}");
+    }
+
+    /// R37: in the moment of the cancel nobody can take it any more.
+    #[test]
+    fn r37_what_is_taken_away_by_force_is_locked_before_its_run_is_cancelled() {
+        let fake = Fake::new(&[("a.wip.md", "---\ntitle: t\nsession_id: r1\n---\n")]);
+        let (folder, seen) = (fake.folder.clone(), std::sync::Arc::new(std::sync::Mutex::new(None)));
+        let sees = seen.clone();
+        let looks = move || {
+            let queue = folder.read().unwrap();
+            let holds: Vec<_> = shared::ticket::line(&queue).into_iter().map(|it| it.hold.is_some()).collect();
+            *sees.lock().unwrap() = Some((holds, shared::ticket::order::candidates(&queue).count()));
+        };
+        let open = [("r1", RunNow::Open { asking: Vec::new() })];
+        let table = Table { meanwhile: Some(("cancel", Box::new(looks))), ..Table::of(&open) };
+        take(&fake, &table, true, Timestamp::default()).unwrap();
+        assert_eq!(*seen.lock().unwrap(), Some((vec![true], 0)));
     }
 }

@@ -68,7 +68,7 @@ pub struct Detail {
 }
 
 /// A question and its answer.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Talk {
     /// From 1.
     pub number: u32,

@@ -6,7 +6,7 @@
 //! still open before it draws a new id.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -24,10 +24,10 @@ use super::{
     claim::{self, ClaimError, Claimed},
     fail,
     file_work::off,
-    gate,
+    queue_lock,
     reap::{self, Deed},
-    runs::{self, RunNow, Runs, Trouble},
-    template::Templates,
+    runs::{self, End, RunNow, RunOf, Runs, Trouble},
+    template::{self, TemplateError, Templates, Usable},
 };
 use crate::{
     clock::{self, BootTime},
@@ -37,11 +37,11 @@ use crate::{
 /// How often a worker that follows a Run looks after the queue.
 const ROUND: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(5) };
 /// One of all workers of a queue looks after it in this time, so that many cost the mediator no more than one.
-const LOOKED: Duration = if cfg!(test) { Duration::from_millis(40) } else { Duration::from_secs(4) };
+const LOOK_INTERVAL: Duration = if cfg!(test) { Duration::from_millis(40) } else { Duration::from_secs(4) };
 /// After silence, doubled up to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 /// Between two looks at a ticket that is being saved.
-const SAVED_IN: Duration = Duration::from_millis(100);
+const SAVE_RETRY: Duration = Duration::from_millis(100);
 /// Why a ticket goes back that has no Run yet.
 const STOPPED: &str = "the worker was told to end";
 /// Changes that come together are one.
@@ -60,10 +60,13 @@ pub struct Worker<R> {
     /// How long it waits for a ticket to come, where no file tells of a change.
     pub pace: Duration,
     /// When it last looked after the tickets of others.
-    pub looked: Mutex<Option<BootTime>>,
-    /// Tickets with their kinds for which it has no template, and has said so.
-    pub told: Mutex<BTreeSet<(Stem, String)>>,
+    looked: Mutex<Option<BootTime>>,
+    /// Tickets for which it has no template that can be used, and has said so, with what it has said.
+    warned_of: Mutex<BTreeSet<(Stem, String)>>,
 }
+
+/// What is wrong with templates, and the tickets that are left alone for it.
+type Left = BTreeMap<String, Vec<Stem>>;
 
 /// What a worker ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,18 +78,23 @@ pub enum Ended {
 }
 
 impl<R: Runs> Worker<R> {
+    /// One that has not begun. Its fields say what is what.
+    pub fn new(folder: Arc<Folder>, runs: R, templates: Templates, owner: String, pace: Duration) -> Self {
+        Self { folder, runs, templates, owner, pace, looked: Mutex::default(), warned_of: Mutex::default() }
+    }
+
     /// Works until it is told to stop; with `once`, until nothing is left that can be taken.
     ///
     /// # Errors
-    /// [`Trouble`] that no waiting mends: credentials, and a folder that cannot be written.
+    /// [`Trouble`] that no waiting mends: credentials, and a folder that cannot be written; with `once` also silence.
     pub async fn run(&self, once: bool, stop: &CancellationToken) -> Result<Ended, Trouble> {
-        let (mut pause, mut is_hint) = (PAUSES.0, false);
+        let (mut pause, mut has_changed) = (PAUSES.0, false);
         // What changes during a turn is remembered: it is the next one's.
         let bell = Arc::new(Notify::new());
         let _watcher = if once { None } else { self.watch(&bell) };
         while !stop.is_cancelled() {
-            let worked = self.turn(is_hint, once, stop).await;
-            is_hint = false;
+            let worked = self.turn(has_changed, once, stop).await;
+            has_changed = false;
             let wait = match worked {
                 Ok(true) => {
                     pause = PAUSES.0;
@@ -96,18 +104,19 @@ impl<R: Runs> Worker<R> {
                 Ok(false) => {
                     tokio::select! {
                         () = stop.cancelled() => return Ok(Ended::Stopped),
-                        () = tokio::time::sleep(self.pace.std()) => continue,
-                        () = bell.notified() => is_hint = true,
+                        () = tokio::time::sleep(self.between_looks().std()) => continue,
+                        () = bell.notified() => has_changed = true,
                     }
                     TOGETHER
                 }
+                Err(trouble @ Trouble::Silent { .. }) if once => return Err(trouble),
                 Err(Trouble::Silent { why, .. }) => {
                     tracing::warn!("{why}; nothing is taken and nothing is given back until it does");
                     let now = pause;
                     pause = (pause * 2).min(PAUSES.1);
                     now
                 }
-                Err(trouble @ (Trouble::Denied(_) | Trouble::Refused(_))) => return Err(trouble),
+                Err(trouble @ (Trouble::Denied(_) | Trouble::Refused(_) | Trouble::Folder(_))) => return Err(trouble),
             };
             tokio::select! {
                 () = stop.cancelled() => return Ok(Ended::Stopped),
@@ -115,6 +124,11 @@ impl<R: Runs> Worker<R> {
             }
         }
         Ok(Ended::Stopped)
+    }
+
+    /// Between two looks at a queue in which nothing is to be done: others' tickets do not wait for a slow pace.
+    fn between_looks(&self) -> Duration {
+        self.pace.min(ROUND)
     }
 
     /// Rings for every change of a ticket's file. Without it the pace is all there is.
@@ -127,15 +141,15 @@ impl<R: Runs> Worker<R> {
             }
         });
         let path = self.folder.path().display();
-        let pace = self.pace;
+        let pace = self.between_looks();
         watched.inspect_err(|error| tracing::info!(%error, "no events from {path}; it is read every {pace}")).ok()
     }
 
-    /// Looks after the queue, then works on one ticket. `false`: there was none. A hint is that a file has changed: by
+    /// Looks after the queue, then works on one ticket. `false`: there was none. Where a file `has_changed`, by
     /// that alone the tickets of others need no look.
     ///
     /// To stop is not to be dropped anywhere: between a claim and the submission a ticket would be left for dead.
-    async fn turn(&self, is_hint: bool, once: bool, stop: &CancellationToken) -> Result<bool, Trouble> {
+    async fn turn(&self, has_changed: bool, once: bool, stop: &CancellationToken) -> Result<bool, Trouble> {
         // Between two of many tickets that is not done each time: it costs a question for each one in progress.
         let looked = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = looked.is_none_or(|at| at.until(clock::boot_time()) >= ROUND);
@@ -154,7 +168,7 @@ impl<R: Runs> Worker<R> {
             return Ok(true);
         }
         let mut claimed = self.claim().await?;
-        if claimed.is_none() && !is_due && !is_hint {
+        if claimed.is_none() && !is_due && !has_changed {
             // With `once` it ends now.
             let look = async { if once { self.look_after().await } else { self.take_turn_in_looking().await } };
             let Some(looked) = stop.run_until_cancelled(look).await else { return Ok(true) };
@@ -163,41 +177,49 @@ impl<R: Runs> Worker<R> {
         }
         let Some(claimed) = claimed else { return Ok(false) };
         tracing::info!(ticket = %claimed.ticket.stem, title = claimed.ticket.title, "claimed");
-        self.work(&claimed, stop).await?;
-        Ok(true)
+        match self.work(&claimed, stop).await {
+            // The next ticket is another matter.
+            Err(Trouble::Refused(why)) => {
+                tracing::warn!(ticket = %claimed.ticket.stem, "it is left as it is: {why}");
+                Ok(true)
+            }
+            worked => worked.map(|()| true),
+        }
     }
 
     async fn claim(&self) -> Result<Option<Claimed>, Trouble> {
         let templates = self.templates.clone();
         let (claimed, left) = off(&self.folder, move |folder| {
-            let left = Mutex::new(Vec::new());
-            let takes = |ticket: &Arc<Ticket>| {
-                let knows = templates.knows(ticket);
-                if !knows {
-                    left.lock().unwrap_or_else(PoisonError::into_inner).push(ticket.clone());
+            let (mut usable, mut left) = (Usable::new(&templates), Left::new());
+            let claimed = claim::next(folder, |ticket| match usable.of(ticket) {
+                Ok(()) => true,
+                Err(why) => {
+                    left.entry(why.to_string()).or_default().push(ticket.stem.clone());
+                    false
                 }
-                knows
-            };
-            let claimed = claim::next(folder, takes)?;
-            Ok((claimed, left.into_inner().unwrap_or_else(PoisonError::into_inner)))
+            })?;
+            Ok((claimed, left))
         })
         .await?;
-        for ticket in self.untold(left) {
-            tracing::warn!(ticket = %ticket.stem, "{}; this worker leaves it alone", self.templates.missing(&ticket));
+        for (why, stems) in self.not_warned_of(left) {
+            tracing::warn!("{why}; this worker leaves alone: {}", template::listed(&stems));
         }
         Ok(claimed)
     }
 
-    /// Those of these tickets of which nothing was said yet.
-    fn untold(&self, mut left: Vec<Arc<Ticket>>) -> Vec<Arc<Ticket>> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        left.retain(|it| told.insert((it.stem.clone(), it.kind.clone())));
+    /// Those of these tickets of which this was not said yet.
+    fn not_warned_of(&self, mut left: Left) -> Left {
+        let mut warned_of = self.warned_of.lock().unwrap_or_else(PoisonError::into_inner);
+        left.retain(|why, stems| {
+            stems.retain(|stem| warned_of.insert((stem.clone(), why.clone())));
+            !stems.is_empty()
+        });
         left
     }
 
     /// Looks after the queue, unless another worker just has.
     async fn take_turn_in_looking(&self) -> Result<(), Trouble> {
-        if off(&self.folder, |folder| Ok(gate::is_looked_after(folder, LOOKED))).await? {
+        if off(&self.folder, |folder| Ok(queue_lock::is_looked_after(folder, LOOK_INTERVAL))).await? {
             return Ok(());
         }
         self.look_after().await
@@ -206,15 +228,16 @@ impl<R: Runs> Worker<R> {
     /// What other workers have left, and questions that have their answer elsewhere.
     async fn look_after(&self) -> Result<(), Trouble> {
         *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock::boot_time());
-        for it in reap::reap(&self.folder, &self.runs, clock::now(), fail::grace(reap::GRACE)).await? {
+        let (reaped, settled) = reap::look_after(&self.folder, &self.runs).await?;
+        for it in reaped {
             tracing::info!(ticket = %it.stem, "{}", said(&it.deed));
         }
-        for file in ask::settle(&self.folder, &self.runs).await? {
+        for file in settled {
             tracing::info!(file, "its question needs no answer any more");
         }
         // Only now: whoever cannot ask the mediator keeps nobody from it.
         off(&self.folder, |folder| {
-            gate::note_look(folder);
+            queue_lock::note_look(folder);
             Ok(())
         })
         .await
@@ -225,19 +248,17 @@ impl<R: Runs> Worker<R> {
         let found = match stop.run_until_cancelled(self.find(claimed)).await {
             None => return self.back(ticket, None, Return::Plain, STOPPED.to_owned()).await,
             Some(Ok(found)) => found,
+            // As with a submission: asked again it would say the same.
+            Some(Err(Trouble::Refused(why))) => {
+                return self.back(ticket, None, Return::Attempt(why.clone()), why).await;
+            }
             Some(Err(trouble)) => {
                 self.back(ticket, None, Return::Plain, "the mediator does not answer".to_owned()).await?;
                 return Err(trouble);
             }
         };
         match found {
-            Found::Over => {
-                let stem = ticket.stem.clone();
-                off(&self.folder, move |folder| super::finish::finish(folder, &stem, None)).await?;
-                tracing::info!(ticket = %ticket.stem, "done: the Run that had asked has succeeded");
-                Ok(())
-            }
-            Found::Open(run) => {
+            Some(run) => {
                 if !self.assign(ticket, &run).await? {
                     return Ok(());
                 }
@@ -245,31 +266,29 @@ impl<R: Runs> Worker<R> {
                 // The ticket says so: whoever comes next finds it.
                 stop.run_until_cancelled(self.resume(&queue, ticket, &run)).await.unwrap_or(Ok(()))
             }
-            Found::Nothing => self.begin(claimed, stop).await,
+            None => self.begin(claimed, stop).await,
         }
     }
 
-    /// Looks for a Run of this ticket that has not ended.
-    async fn find(&self, claimed: &Claimed) -> Result<Found, Trouble> {
-        let open = self.runs.open_of(&runs::work_of(&claimed.ticket.stem)).await?;
-        if let Some(run) = open.into_iter().find(|run| runs::is_of(&claimed.tag, run)) {
-            return Ok(Found::Open(run));
+    /// The Run of this ticket that goes on with it: one that has not ended, or that has succeeded since it asked.
+    pub(super) async fn find(&self, claimed: &Claimed) -> Result<Option<RunId>, Trouble> {
+        let ticket = &claimed.ticket;
+        // Only those of this work: the text of a ticket may be a copy of another one's.
+        let runs = self.runs.runs_of(&runs::work_of(&ticket.stem)).await?;
+        let ours = || runs.iter().filter(|it| runs::is_of(&claimed.tag, &it.run));
+        if let Some(open) = ours().find(|it| it.end.is_none()) {
+            return Ok(Some(open.run.clone()));
         }
-        // The one that asked may have ended while nobody looked.
-        let asked = Origin::of_last(claimed.ticket.text.body()).and_then(|origin| RunId::new(&origin.run).ok());
-        if let Some(run) = asked.filter(|run| runs::is_of(&claimed.tag, run))
-            && self.runs.get(&run).await? == RunNow::Succeeded
-        {
-            return Ok(Found::Over);
-        }
-        Ok(Found::Nothing)
+        // It may have been answered elsewhere, and have ended while nobody looked. Whoever asks is nobody's: what says an
+        // owner was taken up after that, and a person has opened it again.
+        let asked = Origin::of_last(ticket.text.body()).filter(|_| !ticket.is_owned);
+        let over = |it: &&RunOf| asked.as_ref().is_some_and(|asked| asked.run == it.run.as_str());
+        Ok(ours().find(over).filter(|it| it.end == Some(End::Succeeded)).map(|it| it.run.clone()))
     }
 
     /// Writes the Run into the ticket. `false`: somebody has taken it away.
     async fn assign(&self, ticket: &Arc<Ticket>, run: &RunId) -> Result<bool, Trouble> {
-        // The end of a Run's id is random, its beginning the queue's tag.
-        let end = run.as_str().get(run.as_str().len().saturating_sub(8)..).unwrap_or_default();
-        let owner = format!("{}-{end}", self.owner);
+        let owner = self.owner_of(run);
         for is_last in tries() {
             let (held, run, owner) = (ticket.clone(), run.clone(), owner.clone());
             let assigned =
@@ -284,17 +303,24 @@ impl<R: Runs> Worker<R> {
                     return Ok(true);
                 }
                 Some(error) if is_last => tracing::warn!(ticket = %ticket.stem, "{error}"),
-                Some(_) => tokio::time::sleep(SAVED_IN.std()).await,
+                Some(_) => tokio::time::sleep(SAVE_RETRY.std()).await,
             }
         }
         Ok(false)
+    }
+
+    /// Who works on a ticket, for people.
+    pub(super) fn owner_of(&self, run: &RunId) -> String {
+        // The end of a Run's id is random, its beginning the queue's tag.
+        let end = run.as_str().get(run.as_str().len().saturating_sub(8)..).unwrap_or_default();
+        format!("{}-{end}", self.owner)
     }
 
     /// Answers what a Run that is still open has asked, and follows it.
     async fn resume(&self, queue: &Queue, ticket: &Arc<Ticket>, run: &RunId) -> Result<(), Trouble> {
         tracing::info!(ticket = %ticket.stem, %run, "goes on with the Run that is open");
         loop {
-            match ask::pass_on(&self.folder, &self.runs, queue, ticket, run, clock::now()).await {
+            match ask::pass_on(&self.folder, &self.runs, queue, ticket, run).await {
                 Ok(Passed::Nothing | Passed::On) => break,
                 Ok(Passed::Back(how, why)) => return self.back(ticket, Some(run), how, why).await,
                 Err(trouble) => self.pause(&trouble, ticket, run).await?,
@@ -311,7 +337,11 @@ impl<R: Runs> Worker<R> {
         let queue = off(&self.folder, |folder| folder.read()).await?;
         let contract = match self.templates.make(&queue, ticket, &run) {
             Ok(contract) => contract,
-            Err(why) => {
+            // Broken at this very moment: its tickets are left alone until it is mended.
+            Err(why @ (TemplateError::Missing(_) | TemplateError::Bad(..))) => {
+                return self.back(ticket, None, Return::Plain, why.to_string()).await;
+            }
+            Err(why @ TemplateError::Text(_)) => {
                 // Another attempt would find the same.
                 let text = format!("No Run can be made of it: {why}\n\nHow should it go on?");
                 return self.back(ticket, None, Return::Ask { text, origin: None }, why.to_string()).await;
@@ -343,6 +373,7 @@ impl<R: Runs> Worker<R> {
                     tracing::warn!(ticket = %ticket.stem, %run, "{why}; it stays claimed until its Run is known or not");
                     return Ok(());
                 }
+                Err(trouble @ Trouble::Folder(_)) => return Err(trouble),
                 Err(trouble @ Trouble::Denied(_)) if may_be_known => return Err(trouble),
                 Err(Trouble::Refused(why)) => {
                     return self.back(ticket, Some(run), Return::Attempt(why.clone()), why).await;
@@ -376,6 +407,7 @@ impl<R: Runs> Worker<R> {
         // A look that takes longer than its turn must not leave the Run unwatched.
         round.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut seen = RunNow::Open { asking: Vec::new() };
+        let (mut handed, mut rounds) = (BTreeSet::new(), 0u32);
         loop {
             let now = {
                 // One stream for as long as nothing changes, however often the queue is looked after meanwhile.
@@ -385,13 +417,19 @@ impl<R: Runs> Worker<R> {
                         now = &mut changed => break now,
                         _ = round.tick() => {}
                     }
-                    if self.ours(&ticket.stem, run).await?.is_none() {
-                        return Ok(());
+                    let Some((queue, _)) = self.ours(&ticket.stem, run).await? else { return Ok(()) };
+                    rounds = rounds.saturating_add(1);
+                    // Not at once: most wait for a moment only.
+                    if rounds == 2 {
+                        self.say_what_it_waits_for(ticket, run).await;
+                    }
+                    if let Err(trouble) = self.hand_answers_on(&queue, &mut handed).await {
+                        tracing::warn!("cannot hand answers on: {trouble}");
                     }
                     // Others' tickets must not wait for the end of this Run.
                     match self.take_turn_in_looking().await {
                         Ok(()) => {}
-                        Err(trouble @ Trouble::Refused(_)) => return Err(trouble),
+                        Err(trouble @ Trouble::Folder(_)) => return Err(trouble),
                         Err(trouble) => tracing::warn!("cannot look after the queue: {trouble}"),
                     }
                 }
@@ -400,7 +438,7 @@ impl<R: Runs> Worker<R> {
                 Ok(now) => {
                     let Some((queue, held)) = self.ours(&ticket.stem, run).await? else { return Ok(()) };
                     seen = now.clone();
-                    let (at, grace) = (clock::now(), fail::grace(reap::GRACE));
+                    let (at, grace) = (clock::now(), reap::grace());
                     reap::judge(&self.folder, &self.runs, &queue, &held, now, at, grace).await
                 }
                 Err(trouble) => Err(trouble),
@@ -422,6 +460,17 @@ impl<R: Runs> Worker<R> {
         }
     }
 
+    /// A Run without a node may wait for ever: a person should know for what.
+    async fn say_what_it_waits_for(&self, ticket: &Ticket, run: &RunId) {
+        match self.runs.why_queued(run).await {
+            Ok(None) => {}
+            Ok(Some(why)) => {
+                tracing::info!(ticket = %ticket.stem, "its Run is QUEUED: {why}; `mediator explain {run}` has more");
+            }
+            Err(trouble) => tracing::warn!(ticket = %ticket.stem, %run, "cannot ask what it waits for: {trouble}"),
+        }
+    }
+
     /// Waits after silence; anything else is no reason to wait.
     async fn pause(&self, trouble: &Trouble, ticket: &Ticket, run: &RunId) -> Result<(), Trouble> {
         match trouble {
@@ -430,7 +479,7 @@ impl<R: Runs> Worker<R> {
                 tokio::time::sleep(PAUSES.0.std().mul_f64(1.0 + clock::random_fraction())).await;
                 Ok(())
             }
-            Trouble::Denied(_) | Trouble::Refused(_) => Err(trouble.clone()),
+            Trouble::Denied(_) | Trouble::Refused(_) | Trouble::Folder(_) => Err(trouble.clone()),
         }
     }
 
@@ -450,12 +499,18 @@ impl<R: Runs> Worker<R> {
                 tracing::info!(ticket = %stem, %run, now, "it is no longer ours");
                 return Ok(None);
             }
-            tokio::time::sleep(SAVED_IN.std()).await;
+            tokio::time::sleep(SAVE_RETRY.std()).await;
         }
         Ok(None)
     }
 
-    async fn back(&self, ticket: &Ticket, run: Option<&RunId>, how: Return, why: String) -> Result<(), Trouble> {
+    pub(super) async fn back(
+        &self,
+        ticket: &Ticket,
+        run: Option<&RunId>,
+        how: Return,
+        why: String,
+    ) -> Result<(), Trouble> {
         let deed = reap::back(&self.folder, ticket, run.map(ToString::to_string), how, why, clock::now()).await?;
         tracing::info!(ticket = %ticket.stem, "{}", said(&deed));
         Ok(())
@@ -466,16 +521,6 @@ impl<R: Runs> Worker<R> {
 /// place, or remove a file before they write it again.
 fn tries() -> impl Iterator<Item = bool> {
     (1..=20).map(|time| time == 20)
-}
-
-/// What a claimed ticket had before.
-enum Found {
-    /// A Run that has not ended.
-    Open(RunId),
-    /// One that has succeeded.
-    Over,
-    /// None.
-    Nothing,
 }
 
 fn said(deed: &Deed) -> String {

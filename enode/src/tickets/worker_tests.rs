@@ -8,7 +8,7 @@ const OPEN: &str = "---\ntitle: t\ncreated_at: 2026-01-01T00:00:00Z\n---\nbody\n
 fn worker(fake: &Fake, runs: Table) -> Worker<Table> {
     let templates = Templates { folder: None, command: Some("true".to_owned()), capability: "build".to_owned() };
     let (folder, owner, pace) = (fake.folder.clone(), "me".to_owned(), Duration::from_millis(10));
-    Worker { folder, runs, templates, owner, pace, looked: Mutex::default(), told: Mutex::default() }
+    Worker::new(folder, runs, templates, owner, pace)
 }
 
 /// Works until `until` holds, or for as long as nothing must happen.
@@ -136,8 +136,99 @@ fn of_many_workers_one_looks_after_the_queue() {
 fn a_ticket_that_no_template_is_for_is_told_of_once() {
     let fake = Fake::new(&[("a.md", "---\nkind: odd\n---\n")]);
     let worker = Worker { templates: Templates::default(), ..worker(&fake, Table::default()) };
-    let tell = || worker.untold(vec![fake.folder.read().unwrap().tickets()[0].clone()]).len();
+    let tell = || {
+        let ticket = fake.folder.read().unwrap().tickets()[0].clone();
+        let why = worker.templates.usable(&ticket.kind).unwrap_err().to_string();
+        worker.not_warned_of(Left::from([(why, vec![ticket.stem.clone()])])).len()
+    };
     assert_eq!([tell(), tell()], [1, 0]);
     std::fs::write(fake.folder.at("a.md"), "---\nkind: other one\n---\n").unwrap();
     assert_eq!([tell(), tell()], [1, 0], "of another kind it is another matter");
+}
+
+/// A ticket that asked in a Run which has succeeded since, as it is in line.
+fn asked(keys: &str) -> String {
+    format!(
+        "---\ntitle: t\n{keys}deps: [q]\nawaiting: q\n---\nbody\n\n## 질문 1\n\n\
+         <!-- asked by run t0123abcd-1 step ok attempt 1 -->\n\n?\n"
+    )
+}
+
+/// Works on one ticket that asked, until it is submitted or done.
+fn work_on_asked(file: &str, keys: &str) -> (Fake, usize) {
+    let answer = ("q.done.md", "---\nkind: answer\n---\nyes\n");
+    let fake = Fake::new(&[(file, &asked(keys)), answer, (".tickets.lock", "0123abcd\n")]);
+    let mut table = Table::of(&[("t0123abcd-1", RunNow::Succeeded)]);
+    table.works.insert("t0123abcd-1".to_owned(), "ticket:a".to_owned());
+    let worker = worker(&fake, table);
+    let (is_late, done) = (passed(5_000), fake.folder.at(&file.replace(".md", ".done.md")));
+    work(&worker, &CancellationToken::new(), || worker.runs.count("submit") > 0 || done.exists() || is_late());
+    let submitted = worker.runs.count("submit");
+    (fake, submitted)
+}
+
+#[test]
+fn a_ticket_whose_run_succeeded_while_nobody_looked_is_done_and_says_which_run_it_was() {
+    let (fake, submitted) = work_on_asked("a.md", "");
+    assert_eq!(submitted, 0);
+    assert!(fake.text("a.done.md").contains("\nsession_id: t0123abcd-1\n"), "{:?}", fake.files());
+}
+
+/// It was done, a person has opened it again and taken its session away: there is work to do.
+#[test]
+fn r41_a_done_ticket_that_a_person_opens_again_is_worked_on_again() {
+    let (fake, submitted) = work_on_asked("a.md", "assigned_at: 2026-01-01T00:00:00Z\nowner: me\n");
+    assert_eq!((submitted, fake.folder.at("a.done.md").exists()), (1, false), "{:?}", fake.files());
+}
+
+/// The line by which a question finds its Run is copied with the file.
+#[test]
+fn a_copy_of_a_ticket_that_asked_is_work_of_its_own() {
+    let (fake, submitted) = work_on_asked("b.md", "");
+    assert_eq!((submitted, fake.folder.at("b.done.md").exists()), (1, false), "{:?}", fake.files());
+}
+
+/// By another fleet's mediator, or by a clock that goes wrong: it has cost an attempt and no second Run.
+#[test]
+fn what_went_back_while_its_run_is_open_goes_on_with_that_run() {
+    let held = "---\ntitle: t\nsession_id: t0123abcd-1\nassigned_at: 2026-01-01T00:00:00Z\n---\n";
+    let fake = Fake::new(&[("a.wip.md", held), (".tickets.lock", "0123abcd\n")]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(reap::reap(&fake.folder, &Table::default(), clock::now(), reap::GRACE)).unwrap();
+    assert!(fake.text("a.md").contains("\nattempts: 1\n"));
+    let open = RunNow::Open { asking: Vec::new() };
+    let worker = worker(&fake, Table { is_quiet: true, ..Table::of(&[("t0123abcd-1", open)]) });
+    let is_late = passed(5_000);
+    work(&worker, &CancellationToken::new(), || worker.runs.count("changed") > 0 || is_late());
+    assert_eq!(worker.runs.count("submit"), 0);
+    assert!(fake.text("a.wip.md").contains("\nsession_id: t0123abcd-1\n"), "{:?}", fake.files());
+}
+
+/// One with an odd name, one that nobody can make a Run of, and one of which the mediator wants to hear nothing.
+#[test]
+fn what_is_wrong_with_one_ticket_ends_no_worker() {
+    let bad = OPEN.replace("body", "no program takes a \0");
+    let later = OPEN.replace("title: t", "title: t\npriority: 2");
+    let fake = Fake::new(&[("it's, [urgent].md", &bad), ("a.md", &bad), ("b.md", &later), ("refused.md", OPEN)]);
+    let table = Table { is_quiet: true, refuses: Some("open ticket:refused"), ..Table::default() };
+    let worker = worker(&fake, table);
+    let is_late = passed(5_000);
+    work(&worker, &CancellationToken::new(), || worker.runs.count("changed") > 0 || is_late());
+    assert!(fake.text("b.wip.md").contains("session_id"), "{:?}", fake.files());
+    for file in ["it's, [urgent].md", "a.md", "refused.md"] {
+        assert!(fake.text(file).contains("## 질문 1"), "{:?}", fake.files());
+    }
+    let line = shared::ticket::line(&fake.folder.read().unwrap());
+    assert!(line.iter().all(|it| matches!(it.hold, Some(shared::ticket::Hold::AnswerWait { .. }))), "{line:?}");
+}
+
+/// However rarely it looks for new files.
+#[test]
+fn a_worker_with_a_slow_pace_looks_after_the_others_all_the_same() {
+    let fake = Fake::new(&[]);
+    let mut worker = worker(&fake, Table::default());
+    worker.pace = Duration::from_secs(3_600);
+    let (is_late, turns) = (passed(5_000), || worker.runs.count("reach"));
+    work(&worker, &CancellationToken::new(), || turns() > 3 || is_late());
+    assert!(turns() > 3, "{:?}", worker.runs.heard.lock().unwrap());
 }

@@ -1,6 +1,6 @@
 //! One ticket as plain data.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
 
@@ -98,6 +98,7 @@ impl Ticket {
         };
         let (deps, bad) = text.deps();
         warnings.extend(bad.into_iter().map(Warning::BadDep));
+        warnings.extend(slips(&text));
         let time = |key: &str| text.said(key).and_then(|value| value.parse().ok());
         let created_ns = text.said(key::CREATED_AT).and_then(read_ns).unwrap_or(born_ns);
         Self {
@@ -122,6 +123,20 @@ impl Ticket {
             text,
         }
     }
+}
+
+/// What somebody has written and nobody reads.
+fn slips(text: &Document) -> Vec<Warning> {
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+    for (key, _) in text.keys() {
+        *times.entry(key).or_default() += 1;
+    }
+    let meant = |key: &str| key::meant(key).filter(|like| !times.contains_key(like));
+    let like = times.keys().filter_map(|key| Some(Warning::LikeKey((*key).to_owned(), meant(key)?.to_owned())));
+    let repeated = times.iter().filter(|it| *it.1 > 1).map(|(key, many)| Warning::Repeated((*key).to_owned(), *many));
+    let odd = text.odd_lines().map(|line| Warning::NoKey(line.chars().take(80).collect()));
+    let time = text.said(key::CREATED_AT).filter(|value| read_ns(value).is_none());
+    like.chain(repeated).chain(odd).chain(time.map(|value| Warning::BadTime(value.to_owned()))).collect()
 }
 
 /// RFC 3339 with up to nine digits of a second.

@@ -91,6 +91,9 @@ pub enum BadNew {
         "kind: an answer is written with `enode tickets answer`, which gives it the name that its question waits for"
     )]
     Answer,
+    /// No template could be called so.
+    #[error("kind: {0:?} cannot be a file's name: write a word such as work")]
+    Kind(String),
     /// A value is not one line.
     #[error(transparent)]
     Value(#[from] BadValue),
@@ -108,6 +111,9 @@ impl New<'_> {
         if self.kind.trim() == key::ANSWER {
             return Err(BadNew::Answer);
         }
+        if self.kind.contains('/') || self.kind.trim().starts_with('.') {
+            return Err(BadNew::Kind(self.kind.to_owned()));
+        }
         let mut document = Document::empty();
         document.set(key::TICKET, stem.as_str())?;
         document.set(key::TITLE, self.title)?;
@@ -118,7 +124,7 @@ impl New<'_> {
             document.set(key::PRIORITY, &priority.get().to_string())?;
         }
         if !self.deps.is_empty() {
-            document.set_deps(self.deps)?;
+            document.set_deps(self.deps);
         }
         if let Some(req) = self.req {
             document.set(key::REQ, req.as_str())?;

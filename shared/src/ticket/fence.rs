@@ -13,7 +13,8 @@ impl Fence {
         let mark = bare.chars().next().filter(|c| matches!(c, '`' | '~'));
         let run = mark.map_or(0, |mark| bare.chars().take_while(|c| *c == mark).count());
         match (self.open, mark) {
-            (None, Some(mark)) if run >= 3 => {
+            // Behind backticks no backtick follows, or it is code within a line.
+            (None, Some(mark)) if run >= 3 && (mark == '~' || !bare[run..].contains('`')) => {
                 self.open = Some((mark, run));
                 false
             }
@@ -24,5 +25,14 @@ impl Fence {
             }
             (Some(_), _) => false,
         }
+    }
+
+    /// The line that ends the fence which a text leaves open.
+    pub(super) fn left_open(text: &str) -> Option<String> {
+        let mut fence = Self::default();
+        for line in text.split_inclusive('\n') {
+            fence.is_plain(line);
+        }
+        fence.open.map(|(mark, len)| String::from(mark).repeat(len))
     }
 }

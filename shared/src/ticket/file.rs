@@ -4,7 +4,7 @@
 //! lines. The earlier tool reads files this way, and so do people. Whatever is not understood stays where it is.
 
 use super::{
-    key::{self, BadValue, is_key, unquoted, written},
+    key::{self, BadValue, is_key, quoted, unquoted, written},
     name::Stem,
 };
 
@@ -80,6 +80,16 @@ impl Document {
         Ok(Self { head, tail, keys_at })
     }
 
+    /// A text without frontmatter as an answer, which needs none. For reading only: its file has other bytes. `None`: it says
+    /// nothing.
+    #[must_use]
+    pub fn plain_answer(bytes: Vec<u8>) -> Option<Self> {
+        let text = String::from_utf8(bytes).ok()?;
+        let text = text.trim_start_matches('\u{feff}');
+        let head = format!("---\n{}: {}\n", key::KIND, key::ANSWER);
+        (!text.trim().is_empty()).then(|| Self { head, tail: format!("---\n{text}"), keys_at: 4 })
+    }
+
     /// One that says nothing yet.
     #[must_use]
     pub fn empty() -> Self {
@@ -101,6 +111,12 @@ impl Document {
     /// Every key with its value, in the order of the file.
     pub fn keys(&self) -> impl Iterator<Item = (&str, &str)> {
         self.rows().filter_map(|(_, line)| key_of(line)).map(|(key, value)| (key, unquoted(value)))
+    }
+
+    /// Lines between the two `---` that say nothing to anybody: no key, no part of a list, no comment.
+    pub(super) fn odd_lines(&self) -> impl Iterator<Item = &str> {
+        // A key of another tool may be written in other letters.
+        self.rows().map(|(_, line)| line).filter(|line| !line.contains(':') && !is_below(line)).map(str::trim)
     }
 
     /// The value of a key; empty where the key has none. Of a repeated key the last one counts.
@@ -187,21 +203,20 @@ impl Document {
         self.head = kept;
     }
 
-    /// Writes `deps` as one inline line in the place of the first one; the lines of a list go with it.
-    ///
-    /// # Errors
-    /// [`BadValue`] for a stem that cannot stand in an inline list.
-    pub fn set_deps(&mut self, deps: &[Stem]) -> Result<(), BadValue> {
-        if let Some(odd) = deps.iter().find(|stem| stem.as_str().contains([',', '[', ']', '"', '\''])) {
-            return Err(BadValue::Control(format!("{}: {odd}", key::DEPS)));
-        }
-        let list = deps.iter().map(Stem::as_str).collect::<Vec<_>>().join(", ");
-        let text = format!("{}: [{list}]", key::DEPS);
+    /// Writes `deps` in the place of the first one, whose lines go with it: as one inline line, and as a list where one
+    /// of them cannot stand in such a line.
+    pub fn set_deps(&mut self, deps: &[Stem]) {
+        let end = self.line_end();
+        let text = if deps.iter().all(Stem::is_plain) {
+            format!("{}: [{}]", key::DEPS, deps.iter().map(Stem::as_str).collect::<Vec<_>>().join(", "))
+        } else {
+            let items = deps.iter().map(|stem| format!("{end}  - {}", quoted(stem.as_str())));
+            format!("{}:{}", key::DEPS, items.collect::<String>())
+        };
         let found = self.rows().find(|(_, line)| key_of(line).is_some_and(|(name, _)| name == key::DEPS));
         let Some((at, line)) = found else {
-            let end = self.line_end();
             self.head.push_str(&format!("{text}{end}"));
-            return Ok(());
+            return;
         };
         let old_end = &line[line.trim_end_matches(['\r', '\n']).len()..];
         let mut new = format!("{}{text}{old_end}", &self.head[..at]);
@@ -214,7 +229,6 @@ impl Document {
             }
         }
         self.head = new;
-        Ok(())
     }
 
     /// Writes text under everything else, a blank line before it, with the file's own line ends.

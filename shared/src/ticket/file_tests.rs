@@ -81,7 +81,7 @@ fn r39_a_list_is_rewritten_as_one_line_and_loses_no_child() {
         let mut it = document(before);
         let mut deps = it.deps().0;
         deps.push(Stem::new("q").unwrap());
-        it.set_deps(&deps).unwrap();
+        it.set_deps(&deps);
         assert_eq!(text(&it), after);
         assert_eq!(it.deps().0, deps);
     }
@@ -187,7 +187,7 @@ proptest! {
         let before = document(&file);
         let stems: Vec<Stem> = stems.iter().map(|stem| Stem::new(stem).unwrap()).collect();
         let mut it = before.clone();
-        it.set_deps(&stems).unwrap();
+        it.set_deps(&stems);
         prop_assert_eq!(it.deps().0, stems);
         prop_assert_eq!(it.body(), before.body());
         prop_assert_eq!(it.get("title"), before.get("title"));

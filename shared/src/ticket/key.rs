@@ -1,5 +1,7 @@
 //! The keys that mean something, and values that fit on their line.
 
+use crate::distance;
+
 /// The stem again, for show.
 pub const TICKET: &str = "ticket";
 /// One line for people.
@@ -35,6 +37,35 @@ pub const ANSWER: &str = "answer";
 /// What says that somebody has a ticket in hand. The last three are written by the earlier tool only. Giving a ticket
 /// back takes all of them away.
 pub const OWNERS: [&str; 7] = [SESSION_ID, ASSIGNED_AT, OWNER, CLAIMED_AT, "pid", "transcript", "inbox"];
+
+/// All that mean something here.
+const KNOWN: [&str; 14] = [
+    TICKET,
+    TITLE,
+    KIND,
+    PRIORITY,
+    DEPS,
+    REQ,
+    CREATED_AT,
+    SESSION_ID,
+    ASSIGNED_AT,
+    OWNER,
+    CLAIMED_AT,
+    ATTEMPTS,
+    AWAITING,
+    ASKED_AT,
+];
+
+/// The key that somebody meant who wrote this one, if it means nothing and looks like a slip. Keys of other tools stay
+/// what they are, so a short one must look very much alike.
+#[must_use]
+pub(super) fn meant(key: &str) -> Option<&'static str> {
+    let most = if key.len() < 5 { 1 } else { 2 };
+    let is_slip = key.len() > 3 && key.len() <= 40 && !KNOWN.contains(&key) && !OWNERS.contains(&key);
+    let key = key.to_ascii_lowercase().replace('-', "_");
+    let near = KNOWN.into_iter().min_by_key(|known| distance(known, &key));
+    near.filter(|known| is_slip && distance(known, &key) <= most)
+}
 
 /// Why a text cannot be a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,11 +104,25 @@ pub fn unquoted(text: &str) -> &str {
 /// [`BadValue::Control`] with the key's name.
 pub fn written(key: &str, value: &str) -> Result<String, BadValue> {
     let value = value.trim();
-    if value.chars().any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')) {
+    if value.contains(ends_line) {
         return Err(BadValue::Control(key.to_owned()));
     }
-    let bare = unquoted(value) == value;
-    Ok(if bare { value.to_owned() } else { format!("\"{value}\"") })
+    Ok(quoted(value))
+}
+
+/// What is more than one line to somebody who reads the file.
+fn ends_line(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+/// A text of others as a value: whatever would end its line is a blank.
+pub(super) fn one_line(text: &str) -> String {
+    quoted(text.replace(ends_line, " ").trim())
+}
+
+/// A text as [`unquoted`] reads it back: in quotes only where it must be.
+pub(super) fn quoted(text: &str) -> String {
+    if unquoted(text) == text { text.to_owned() } else { format!("\"{text}\"") }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ mod warning;
 
 pub use data::{Priority, Ticket, shown_ns};
 pub use file::{Document, NoTicket};
-pub use name::{Lane, Stem, Suffixes};
+pub use name::{BadStem, Lane, Stem, Suffixes};
 pub use order::{Entry, Hold, line};
 pub use queue::{Queue, Unread};
 pub use state::{Choice, Status};

@@ -65,6 +65,13 @@ impl Stem {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether it can stand in a list on one line, and as a value, as it is.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        const ODD: [char; 7] = [',', '[', ']', '"', '\'', '\u{2028}', '\u{2029}'];
+        !self.0.contains(ODD) && self.0.trim() == &*self.0
+    }
 }
 
 impl FromStr for Stem {

@@ -87,15 +87,18 @@ pub fn accidents(queue: &Queue) -> impl Iterator<Item = &Arc<Ticket>> {
 }
 
 fn hold(queue: &Queue, ticket: &Ticket, effective: Priority) -> Option<Hold> {
-    let unmet = queue.unmet(ticket);
-    if let Some(awaiting) = ticket.awaiting.as_ref().filter(|it| unmet.contains(it)) {
-        return Some(Hold::AnswerWait { awaiting: awaiting.clone(), unmet });
-    }
-    if !unmet.is_empty() {
-        return Some(Hold::DepsWait { unmet });
-    }
     let in_progress = queue.in_progress();
-    (effective == Priority::LOWEST && in_progress > 0).then_some(Hold::LowestWaits { in_progress })
+    let lowest = || (effective == Priority::LOWEST && in_progress > 0).then_some(Hold::LowestWaits { in_progress });
+    waits_for(queue, ticket).or_else(lowest)
+}
+
+/// What a ticket waits for by its own text, whatever its priority.
+pub(super) fn waits_for(queue: &Queue, ticket: &Ticket) -> Option<Hold> {
+    let unmet = queue.unmet(ticket);
+    match ticket.awaiting.as_ref().filter(|it| unmet.contains(it)) {
+        Some(awaiting) => Some(Hold::AnswerWait { awaiting: awaiting.clone(), unmet }),
+        None => (!unmet.is_empty()).then_some(Hold::DepsWait { unmet }),
+    }
 }
 
 /// The effective priority of every ticket that is not done: the highest of its own and of everything that waits for
@@ -122,54 +125,46 @@ pub fn effective(queue: &Queue) -> HashMap<Stem, Priority> {
 }
 
 /// Tickets that wait for each other: each group once, in the order of stems. Nobody will ever take one of them.
+///
+/// Tarjan's strongly connected components, without recursion: a chain of deps may be as long as the queue.
 #[must_use]
 pub fn cycles(queue: &Queue) -> Vec<Vec<Stem>> {
+    const NEW: usize = usize::MAX;
     let active: Vec<&Arc<Ticket>> = queue.tickets().iter().filter(|it| it.lane != Lane::Done).collect();
-    let at: HashMap<&Stem, usize> = active.iter().enumerate().map(|(at, it)| (&it.stem, at)).collect();
-    let next: Vec<Vec<usize>> = active
+    let index: HashMap<&Stem, usize> = active.iter().enumerate().map(|(at, it)| (&it.stem, at)).collect();
+    let deps: Vec<Vec<usize>> = active
         .iter()
-        .map(|it| it.deps.iter().filter_map(|dep| at.get(&queue.find(dep)?.stem).copied()).collect())
+        .map(|it| it.deps.iter().filter_map(|dep| index.get(&queue.find(dep)?.stem).copied()).collect())
         .collect();
-    // What nothing leads on from, or only what leads nowhere, is in no cycle; and the other way round.
-    let mut alive = vec![true; active.len()];
-    loop {
-        let leads = |from: usize, alive: &[bool]| next[from].iter().any(|to| alive[*to]);
-        let mut is_led_to = vec![false; active.len()];
-        for from in (0..active.len()).filter(|from| alive[*from]) {
-            next[from].iter().for_each(|to| is_led_to[*to] = true);
-        }
-        let gone: Vec<usize> =
-            (0..active.len()).filter(|it| alive[*it] && !(leads(*it, &alive) && is_led_to[*it])).collect();
-        if gone.is_empty() {
-            break;
-        }
-        gone.into_iter().for_each(|it| alive[it] = false);
-    }
-    // Each that is left belongs to the group of those that it reaches and that reach it.
-    let reach = |from: usize| {
-        let (mut seen, mut todo) = (vec![false; active.len()], vec![from]);
-        while let Some(it) = todo.pop() {
-            for to in next[it].iter().copied().filter(|to| alive[*to]) {
-                if !std::mem::replace(&mut seen[to], true) {
-                    todo.push(to);
+    let (mut found, mut low, mut is_open) = (vec![NEW; active.len()], vec![0; active.len()], vec![false; active.len()]);
+    let (mut count, mut open, mut groups) = (0, Vec::new(), Vec::new());
+    for root in 0..active.len() {
+        let mut path = if found[root] == NEW { vec![(root, 0)] } else { Vec::new() };
+        while let Some((at, next)) = path.pop() {
+            if next == 0 {
+                (found[at], low[at], is_open[at]) = (count, count, true);
+                count += 1;
+                open.push(at);
+            } else if is_open[deps[at][next - 1]] {
+                low[at] = low[at].min(low[deps[at][next - 1]]);
+            }
+            if let Some(dep) = deps[at].get(next) {
+                path.push((at, next + 1));
+                if found[*dep] == NEW {
+                    path.push((*dep, 0));
+                }
+            } else if low[at] == found[at] {
+                let mut group = open.split_off(open.iter().rposition(|it| *it == at).unwrap_or(0));
+                group.iter().for_each(|it| is_open[*it] = false);
+                group.sort_unstable();
+                if group.len() > 1 || deps[at].contains(&at) {
+                    groups.push(group);
                 }
             }
         }
-        seen
-    };
-    let left: Vec<usize> = (0..active.len()).filter(|it| alive[*it]).collect();
-    let reaches: HashMap<usize, Vec<bool>> = left.iter().map(|it| (*it, reach(*it))).collect();
-    let mut groups: Vec<Vec<Stem>> = Vec::new();
-    let mut grouped = vec![false; active.len()];
-    for from in left.iter().copied().filter(|it| reaches[it][*it]) {
-        if grouped[from] {
-            continue;
-        }
-        let group: Vec<usize> = left.iter().copied().filter(|to| reaches[&from][*to] && reaches[to][from]).collect();
-        group.iter().for_each(|it| grouped[*it] = true);
-        groups.push(group.into_iter().map(|it| active[it].stem.clone()).collect());
     }
-    groups
+    groups.sort_unstable();
+    groups.into_iter().map(|group| group.into_iter().map(|it| active[it].stem.clone()).collect()).collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ fn queue(files: &[(&str, &str)]) -> Queue {
         let (stem, lane) = suffixes.read(&file).unwrap();
         match Document::parse(keys.as_bytes().to_vec()) {
             Err(_) if keys.starts_with('!') => {
-                unread.push(Unread { file, name: Some((stem, lane)), why: (*keys).to_owned() });
+                unread.push(Unread { file, name: Some((stem, lane)), why: (*keys).to_owned(), plain: None });
             }
             _ => {
                 let text = Document::parse(format!("---\n{keys}\n---\n").into_bytes()).unwrap();
@@ -180,7 +180,13 @@ fn r40_an_answer_unlocks_the_moment_that_it_is_there_and_nothing_else_changes() 
     let it = queue(&[asking, ("x.done", ""), ("q1", "kind: answer")]);
     assert_eq!(Status::of_entry(&line(&it)[0]), Status::AnswerWait);
     assert_eq!(it.warnings(it.find(&q1).unwrap()), [Warning::OpenAnswer]);
-    for answer in ["kind: answer", "!empty, and made by hand"] {
+    // Nor does one that says nothing, or cannot be read.
+    for (answer, warnings) in [("kind: answer", &[Warning::EmptyAnswer][..]), ("!empty, and made by hand", &[])] {
+        let it = queue(&[asking, ("x.done", ""), ("q1.done", answer)]);
+        assert_eq!(line(&it)[0].hold, Some(Hold::AnswerWait { awaiting: q1.clone(), unmet: vec![q1.clone()] }));
+        assert_eq!(it.find(&q1).map_or(Vec::new(), |answer| it.warnings(answer)), warnings);
+    }
+    for answer in ["kind: answer\n---\nyes", ""] {
         let it = queue(&[asking, ("x.done", ""), ("q1.done", answer)]);
         assert_eq!((taken(&it), shown(&it)), (vec!["a".to_owned()], vec!["a:3".to_owned()]));
         assert_eq!(it.warnings(&it.tickets()[0]), [], "awaiting stays");

@@ -7,11 +7,11 @@ use super::{
     data::Ticket,
     fence::Fence,
     file::Document,
-    key::{self, BadValue, written},
+    key::{self, BadValue, one_line, quoted},
     name::Stem,
     options::{self, Group},
 };
-use crate::Timestamp;
+use crate::{RunId, Timestamp};
 
 const QUESTION: [&str; 2] = ["질문", "question"];
 const ANSWER: [&str; 2] = ["답변", "answer"];
@@ -115,7 +115,7 @@ impl Origin {
     #[must_use]
     pub fn of_last(body: &str) -> Option<Self> {
         let question = sections(body).into_iter().rfind(|it| it.kind == Kind::Question)?;
-        let line = question.text.lines().find_map(|line| line.trim().strip_prefix(MARK))?;
+        let line = question.text.lines().next()?.trim().strip_prefix(MARK)?;
         let mut words = line.strip_suffix("-->")?.split_whitespace();
         let run = words.next()?.to_owned();
         let (_, step) = (words.next().filter(|word| *word == "step")?, words.next()?.to_owned());
@@ -124,11 +124,36 @@ impl Origin {
     }
 }
 
+const TAKEN: &str = "A person has taken it away from Run ";
+
+/// The question of a ticket that was taken away from a Run which may still be alive.
+#[must_use]
+pub fn taken_from(run: &RunId) -> String {
+    format!("{TAKEN}{run}, which may have been at work. How should it go on?")
+}
+
+/// The Run from which a ticket was taken away, if that is its last question.
+#[must_use]
+pub fn taken_from_of_last(body: &str) -> Option<RunId> {
+    let question = sections(body).into_iter().rfind(|it| it.kind == Kind::Question)?;
+    let (run, _) = question.text.strip_prefix(TAKEN)?.split_once(',')?;
+    RunId::new(run).ok()
+}
+
 /// The groups of options that the last question of a body offers. Older questions are history.
 #[must_use]
 pub fn options(body: &str) -> Vec<Group> {
     let question = sections(body).into_iter().rfind(|it| it.kind == Kind::Question);
     question.map(|it| options::parse(it.text)).unwrap_or_default()
+}
+
+/// The lines of the list below this line in the last question of a body.
+#[must_use]
+pub fn fields_of_last(body: &str, above: &str) -> Vec<String> {
+    let question = sections(body).into_iter().rfind(|it| it.kind == Kind::Question);
+    let lines = question.iter().flat_map(|it| it.text.lines()).map(str::trim);
+    let below = lines.skip_while(|line| *line != above).skip(1);
+    below.filter(|line| line.starts_with("- ")).map(str::to_owned).collect()
 }
 
 /// A question as a person reads it: without the line that only programs read.
@@ -153,12 +178,16 @@ pub fn ask(
     let mut asking = document.clone();
     let number = next_number(document.body());
     let mark = origin.map_or_else(String::new, |origin| format!("{}\n\n", origin.line()));
+    // A heading inside of a fence would be none: nobody would find the question again.
+    if let Some(end) = Fence::left_open(document.body()) {
+        asking.append(&end);
+    }
     asking.append(&format!("## {} {number}\n\n{mark}{}\n", QUESTION[0], fenced_off(text)));
     let mut deps = asking.deps().0;
     if !deps.contains(answer) {
         deps.push(answer.clone());
     }
-    asking.set_deps(&deps)?;
+    asking.set_deps(&deps);
     asking.set(key::AWAITING, answer.as_str())?;
     asking.set(key::ASKED_AT, &now.to_string())?;
     *document = asking;
@@ -172,30 +201,31 @@ pub fn next_number(body: &str) -> u32 {
     u32::try_from(asked).unwrap_or(u32::MAX).saturating_add(1)
 }
 
-/// Text of others, so that no line of it is a heading of ours.
+/// Text of others, so that no line of it is a heading or a mark of ours, and no fence of it reaches what follows.
 fn fenced_off(text: &str) -> String {
-    let lines =
-        text.trim().lines().map(|line| if line.starts_with("## ") { format!("#{line}") } else { line.to_owned() });
-    lines.collect::<Vec<_>>().join("\n")
+    let lines = text.trim().lines().filter(|line| !line.trim().starts_with(MARK));
+    let mut lines: Vec<String> =
+        lines.map(|line| if line.starts_with("## ") { format!("#{line}") } else { line.to_owned() }).collect();
+    lines.extend(Fence::left_open(&lines.join("\n")));
+    lines.join("\n")
 }
 
 /// The file that answers a question. It is born done: `<awaiting>.done.md`.
-///
-/// # Errors
-/// [`BadValue`] where the ticket's title cannot be written on one line.
-pub fn answer_file(asking: &Ticket, awaiting: &Stem, number: u32, text: &str) -> Result<String, BadValue> {
-    let title = written(key::TITLE, &format!("Answer {number} to {}: {}", asking.stem, asking.title))?;
-    Ok(format!(
-        "---\n{}: {awaiting}\n{}: {title}\n{}: {}\n{}: {}\n---\n\n## {} {number}\n\n{}\n",
+#[must_use]
+pub fn answer_file(asking: &Ticket, awaiting: &Stem, number: u32, text: &str) -> String {
+    let title = one_line(&format!("Answer {number} to {}: {}", asking.stem, asking.title));
+    format!(
+        "---\n{}: {}\n{}: {title}\n{}: {}\n{}: {}\n---\n\n## {} {number}\n\n{}\n",
         key::TICKET,
+        quoted(awaiting.as_str()),
         key::TITLE,
         key::KIND,
         key::ANSWER,
         key::REQ,
-        asking.stem,
+        quoted(asking.stem.as_str()),
         ANSWER[0],
         fenced_off(text)
-    ))
+    )
 }
 
 /// What an answer file says: the text under its answer's heading, or all of its body where a person left that out.
@@ -207,7 +237,7 @@ pub fn answer_text(body: &str) -> &str {
 /// One question with its answer, if there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exchange {
-    /// From 1.
+    /// That of its heading, else its place, from 1.
     pub number: u32,
     /// As a person reads it.
     pub question: String,
@@ -215,25 +245,36 @@ pub struct Exchange {
     pub answer: Option<(Stem, String)>,
 }
 
-/// The talk of a ticket: the n-th question with the n-th answer, these being the done `kind: answer` files of its
-/// `deps` in the order in which they were made.
+/// The talk of a ticket. Answers are the done files of its `deps` that have `kind: answer`, or that it waits for. A question
+/// is answered by the one with its number, else by the oldest one that says no number of a question.
 #[must_use]
 pub fn thread(queue: &super::Queue, ticket: &Ticket) -> Vec<Exchange> {
-    let mut answers: Vec<_> = ticket
-        .deps
-        .iter()
-        .filter_map(|dep| queue.find(dep))
-        .filter(|it| it.kind == key::ANSWER && it.lane == super::Lane::Done)
-        .collect();
-    answers.sort_by(|a, b| (a.created_ns, &a.stem).cmp(&(b.created_ns, &b.stem)));
-    let mut answers = answers.into_iter().map(|it| (it.stem.clone(), answer_text(it.text.body()).to_owned()));
     let questions = sections(ticket.text.body()).into_iter().filter(|it| it.kind == Kind::Question);
+    let questions: Vec<(u32, Section<'_>)> =
+        (1..).zip(questions).map(|(place, it)| (it.number.unwrap_or(place), it)).collect();
+    let is_answer = |it: &&std::sync::Arc<Ticket>| {
+        it.lane == super::Lane::Done && (it.kind == key::ANSWER || ticket.awaiting.as_ref() == Some(&it.stem))
+    };
+    let mut answers: Vec<_> = ticket.deps.iter().filter_map(|dep| queue.find(dep)).filter(is_answer).collect();
+    answers.sort_by(|a, b| (a.created_ns, &a.stem).cmp(&(b.created_ns, &b.stem)));
+    let (mut numbered, mut others) = (std::collections::BTreeMap::new(), Vec::new());
+    for it in answers {
+        let number = sections(it.text.body()).into_iter().find(|it| it.kind == Kind::Answer).and_then(|it| it.number);
+        match number.filter(|number| questions.iter().any(|(of, _)| of == number) && !numbered.contains_key(number)) {
+            Some(number) => drop(numbered.insert(number, it)),
+            None => others.push(it),
+        }
+    }
+    let mut others = others.into_iter();
     let exchange = |(number, question): (u32, Section<'_>)| Exchange {
         number,
         question: readable(question.text),
-        answer: answers.next(),
+        answer: numbered
+            .remove(&number)
+            .or_else(|| others.next())
+            .map(|it| (it.stem.clone(), answer_text(it.text.body()).to_owned())),
     };
-    (1..).zip(questions).map(exchange).collect()
+    questions.into_iter().map(exchange).collect()
 }
 
 /// The body without its questions, for a page that shows the talk beside it.

@@ -91,7 +91,7 @@ fn asking_writes_the_section_and_the_lock_at_once_and_keeps_the_old_deps() {
     );
     assert_eq!(without_questions(it.body()).trim(), "body");
     let before = it.clone();
-    assert!(ask(&mut it, "?", None, &Stem::new("a,b").unwrap(), now).is_err());
+    assert!(ask(&mut it, "?", None, &Stem::new("a\u{2028}b").unwrap(), now).is_err());
     assert_eq!(it, before, "what is refused has changed nothing");
 }
 
@@ -104,7 +104,7 @@ fn r40_the_answer_that_is_written_unlocks_and_is_paired_with_its_question() {
     let asking = |text: &Document| ticket("a", Lane::Waiting, &String::from_utf8(text.to_bytes()).unwrap(), 0);
     let it = asking(&text);
     let answers = |stem: &Stem, number, born| {
-        let file = answer_file(&it, stem, number, "yes, because\n## 질문 7").unwrap();
+        let file = answer_file(&it, stem, number, "yes, because\n## 질문 7");
         ticket(stem.as_str(), Lane::Done, &file, born)
     };
     let queue = Queue::new(vec![it.clone(), answers(&one, 1, 5)], vec![]);
@@ -120,9 +120,72 @@ fn r40_the_answer_that_is_written_unlocks_and_is_paired_with_its_question() {
     assert_eq!(queue.warnings(answered), []);
 }
 
+/// One that a person has written without `kind`, or for a question that is answered late, moves no other one's answer.
+#[test]
+fn an_answer_belongs_to_the_question_whose_number_it_has() {
+    let body = "## 질문 1\na?\n## 질문 2\nb?\n## Question\nc?\n";
+    let it = ticket("a", Lane::Waiting, &format!("---\ndeps: [p, q, r]\nawaiting: r\n---\n{body}"), 1);
+    let answer = |name, text: &str, born| ticket(name, Lane::Done, text, born);
+    let said = |files: Vec<Arc<Ticket>>| {
+        let queue = Queue::new([vec![it.clone()], files].concat(), vec![]);
+        thread(&queue, &it).into_iter().map(|it| it.answer.map(|it| it.1).unwrap_or_default()).collect::<Vec<_>>()
+    };
+    let kind = "---\nkind: answer\n---\n";
+    let (p, q) = (answer("p", "---\n---\n## 답변 1\nA", 5), answer("q", &format!("{kind}## 답변 2\nB"), 6));
+    let r = answer("r", "---\n---\nC", 2);
+    assert_eq!(said(vec![p.clone(), q.clone()]), ["", "B", ""], "what is no answer shifts nothing");
+    assert_eq!(said(vec![q.clone(), r.clone()]), ["C", "B", ""], "what says no number is the first one's without");
+    let p = answer("p", &format!("{kind}## 답변 1\nA"), 9);
+    assert_eq!(said(vec![p, q, r]), ["A", "B", "C"], "in whatever order they were written");
+}
+
 #[test]
 fn an_answer_of_a_person_needs_no_heading() {
     assert_eq!(answer_text("yes\n"), "yes");
     assert_eq!(answer_text("\n## 답변 1\n\nyes\n\n## Notes\nx\n"), "yes");
     assert_eq!(answer_text("## Answer 1\nno\n"), "no");
+}
+
+mod whatever_stands_before_it {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn line() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[ ]{0,4}(`{1,5}|~{1,5})[a-z` ]{0,6}",
+            "## (질문|question|답변|블록|other)( [0-9])?",
+            Just("<!-- asked by run other step ok attempt 3 -->".to_owned()),
+            "- \\([a-c]\\) [a-z]{0,4}",
+            "[ a-z#`~\r-]{0,8}",
+        ]
+    }
+
+    fn text() -> impl Strategy<Value = String> {
+        proptest::collection::vec(line(), 0..8).prop_map(|lines| lines.join("\n"))
+    }
+
+    proptest! {
+        #[test]
+        fn a_question_is_found_again(body in text(), asked in text(), has_origin: bool) {
+            let mut document = document(&format!("---\ntitle: t\n---\n{body}"));
+            let before = next_number(document.body());
+            let origin = Origin { run: "r1".to_owned(), step: "ok".to_owned(), attempt: 2 };
+            let origin = has_origin.then_some(origin);
+            let stem = Stem::new("q").unwrap();
+            ask(&mut document, &asked, origin.as_ref(), &stem, Timestamp::default()).unwrap();
+            prop_assert_eq!(Origin::of_last(document.body()), origin);
+            prop_assert_eq!(next_number(document.body()), before + 1);
+            prop_assert!(!is_freshly_blocked(document.body()));
+            let blocked = format!("{}\n## Block\n", document.body());
+            prop_assert!(is_freshly_blocked(&blocked));
+            // And so is the next one, and what is answered in between.
+            ask(&mut document, "again", None, &stem, Timestamp::default()).unwrap();
+            prop_assert_eq!(next_number(document.body()), before + 2);
+            let asking = ticket("a", Lane::Waiting, &String::from_utf8(document.to_bytes()).unwrap(), 0);
+            let answer = answer_file(&asking, &stem, 1, &asked);
+            let answer = self::document(&answer);
+            prop_assert_eq!(sections(answer.body()).len(), 1);
+        }
+    }
 }

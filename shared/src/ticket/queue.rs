@@ -1,7 +1,7 @@
 //! All files of a queue at one moment, and which of them speaks for a stem.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -20,6 +20,8 @@ pub struct Unread {
     pub name: Option<(Stem, Lane)>,
     /// What is wrong with it and what instead.
     pub why: String,
+    /// What it says, where only the frontmatter is missing and its name is done: an answer needs none.
+    pub plain: Option<Arc<Ticket>>,
 }
 
 /// A queue as it was read. Every list is in the order of stems.
@@ -39,7 +41,14 @@ pub struct Queue {
 impl Queue {
     /// Sorts out who speaks for whom: done wins over in progress over waiting, whatever the folder lists first.
     #[must_use]
-    pub fn new(files: Vec<Arc<Ticket>>, unread: Vec<Unread>) -> Self {
+    pub fn new(mut files: Vec<Arc<Ticket>>, mut unread: Vec<Unread>) -> Self {
+        let awaited: HashSet<Stem> = files.iter().filter_map(|it| it.awaiting.clone()).collect();
+        // What waits for it says that it is an answer.
+        files.extend(
+            unread
+                .extract_if(.., |it| it.plain.as_ref().is_some_and(|it| awaited.contains(&it.stem)))
+                .filter_map(|it| it.plain),
+        );
         let mut lanes: HashMap<Stem, Lane> = HashMap::new();
         let names = files.iter().map(|it| (&it.stem, it.lane));
         let names = names.chain(unread.iter().filter_map(|it| it.name.as_ref().map(|(stem, lane)| (stem, *lane))));
@@ -123,10 +132,37 @@ impl Queue {
         self.lanes.contains_key(&feedback).then_some(feedback)
     }
 
-    /// The stems in `deps` that are not done, in the order of the file. What is not there is not done.
+    /// The stems in `deps` that are not done, in the order of the file. What is not there is not done, nor is an answer
+    /// that says nothing.
     #[must_use]
     pub fn unmet(&self, ticket: &Ticket) -> Vec<Stem> {
-        ticket.deps.iter().filter(|dep| self.lane(dep) != Some(Lane::Done)).cloned().collect()
+        let is_unmet = |dep: &&Stem| self.lane(dep) != Some(Lane::Done) || self.is_unsaid(ticket, dep);
+        ticket.deps.iter().filter(is_unmet).cloned().collect()
+    }
+
+    /// Whether this is the answer for which a ticket waits, done by its name and without a word in it. An editor may write in
+    /// steps, and what is broken is to be mended: until then nothing is answered.
+    #[must_use]
+    pub fn is_unsaid(&self, ticket: &Ticket, answer: &Stem) -> bool {
+        ticket.awaiting.as_ref() == Some(answer)
+            && self.lane(answer) == Some(Lane::Done)
+            && self.find(answer).is_none_or(|it| is_empty_answer(it))
+    }
+
+    /// What is to be said of a dep that is not there.
+    fn missing(&self, dep: &Stem) -> Warning {
+        let bare = dep.as_str().strip_suffix(".md").unwrap_or(dep.as_str());
+        // Which marks there are is the folder's matter: before one there is a stem that is known.
+        let shorter = bare.char_indices().rev().map(|(at, _)| &bare[..at]);
+        let known = |text: &str| Stem::new(text).ok().filter(|stem| self.has(stem));
+        if let Some(stem) = known(bare).or_else(|| shorter.filter(|_| bare != dep.as_str()).find_map(known)) {
+            return Warning::FileDep(dep.clone(), stem);
+        }
+        let parts: Vec<Stem> = dep.as_str().split([' ', ';']).filter_map(|part| Stem::new(part).ok()).collect();
+        match parts.len() > 1 && parts.iter().any(|part| self.has(part)) {
+            true => Warning::SeveralDeps(dep.clone(), parts),
+            false => Warning::MissingDep(dep.clone()),
+        }
     }
 
     /// Everything odd about a ticket, seen among the others.
@@ -140,6 +176,9 @@ impl Queue {
         if says && own.as_ref() != Some(&ticket.stem) {
             warnings.push(Warning::ShownOtherwise(ticket.shown.clone()));
         }
+        if ticket.lane == Lane::Done && is_empty_answer(ticket) {
+            warnings.push(Warning::EmptyAnswer);
+        }
         if ticket.lane == Lane::Waiting {
             if let Some(awaiting) = ticket.awaiting.as_ref().filter(|it| !ticket.deps.contains(it)) {
                 warnings.push(Warning::MarkedNotLocked(awaiting.clone()));
@@ -151,8 +190,12 @@ impl Queue {
         if ticket.lane != Lane::Done {
             let missing = ticket.deps.iter().filter(|dep| self.lane(dep).is_none());
             let missing = missing.filter(|dep| ticket.awaiting.as_ref() != Some(dep));
-            warnings.extend(missing.cloned().map(Warning::MissingDep));
+            warnings.extend(missing.map(|dep| self.missing(dep)));
         }
         warnings
     }
+}
+
+fn is_empty_answer(ticket: &Ticket) -> bool {
+    ticket.kind == super::key::ANSWER && super::question::answer_text(ticket.text.body()).is_empty()
 }

@@ -15,7 +15,7 @@ use super::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// A candidate, or held by the gate of priority 1, which has no word of its own.
+    /// A candidate, or held by the rule of priority 1, which has no word of its own.
     Open,
     /// Something in `deps` is not done.
     DepsWait,
@@ -71,7 +71,11 @@ impl Status {
     /// Of an entry in line.
     #[must_use]
     pub const fn of_entry(entry: &Entry) -> Self {
-        match entry.hold {
+        Self::of_hold(entry.hold.as_ref())
+    }
+
+    const fn of_hold(hold: Option<&Hold>) -> Self {
+        match hold {
             None | Some(Hold::LowestWaits { .. }) => Self::Open,
             Some(Hold::DepsWait { .. }) => Self::DepsWait,
             Some(Hold::AnswerWait { .. }) => Self::AnswerWait,
@@ -85,14 +89,7 @@ impl Status {
             Lane::Done => Self::Done,
             Lane::InProgress => Self::InProgress,
             Lane::Waiting if ticket.session_id.is_some() => Self::Assigned,
-            Lane::Waiting => {
-                let unmet = queue.unmet(ticket);
-                match &ticket.awaiting {
-                    Some(awaiting) if unmet.contains(awaiting) => Self::AnswerWait,
-                    _ if unmet.is_empty() => Self::Open,
-                    _ => Self::DepsWait,
-                }
-            }
+            Lane::Waiting => Self::of_hold(order::waits_for(queue, ticket).as_ref()),
         }
     }
 

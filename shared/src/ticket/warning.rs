@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::name::Stem;
+use super::{key, name::Stem};
 
 /// What is odd about a ticket. None of these keeps it from being a ticket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -20,6 +20,20 @@ pub enum Warning {
     MarkedNotLocked(Stem),
     /// Something in `deps` is not there: it waits until somebody makes it.
     MissingDep(Stem),
+    /// A key that means nothing, and looks like one that does.
+    LikeKey(String, String),
+    /// A line between the two `---` without a colon.
+    NoKey(String),
+    /// A key that is given so many times.
+    Repeated(String, usize),
+    /// `created_at` is no time.
+    BadTime(String),
+    /// Something in `deps` is written as a file's name; this is its stem.
+    FileDep(Stem, Stem),
+    /// Several stems in `deps` without commas between.
+    SeveralDeps(Stem, Vec<Stem>),
+    /// An answer without a word unlocks nothing.
+    EmptyAnswer,
     /// An answer that is open unlocks nothing, and would be worked on.
     OpenAnswer,
 }
@@ -38,6 +52,25 @@ impl fmt::Display for Warning {
                 write!(f, "awaiting names {stem}, deps does not: nothing keeps a worker from taking it")
             }
             Self::MissingDep(stem) => write!(f, "deps: there is no {stem}; it waits until there is one that is done"),
+            Self::LikeKey(key, like) => write!(f, "{key}: did you mean {like}? As it is, it means nothing"),
+            Self::NoKey(line) => write!(f, "{line:?} is no `key: value`: it means nothing"),
+            Self::Repeated(key, times) => {
+                let counts = if key == key::DEPS { "first" } else { "last" };
+                write!(f, "{key} stands there {times} times: the {counts} one counts")
+            }
+            Self::BadTime(text) => {
+                let key = key::CREATED_AT;
+                write!(
+                    f,
+                    "{key} {text:?} is no time, and the file's own counts: write one such as 2026-01-31T09:00:00Z"
+                )
+            }
+            Self::FileDep(written, stem) => write!(f, "deps: there is no {written}; write {stem}"),
+            Self::SeveralDeps(written, stems) => {
+                let stems: Vec<&str> = stems.iter().map(Stem::as_str).collect();
+                write!(f, "deps: there is no {written:?}; write [{}]", stems.join(", "))
+            }
+            Self::EmptyAnswer => f.write_str("the answer says nothing: write it below the last line"),
             Self::OpenAnswer => {
                 f.write_str("an answer that is not done unlocks nothing: rename it to end with .done.md")
             }

@@ -178,7 +178,7 @@ pub(crate) struct Work {
     /// End when nothing is left that can be taken
     #[arg(long)]
     pub(crate) once: bool,
-    /// How often to look for new tickets where no event of the file system tells of them
+    /// How often to look for new tickets where no event of the file system tells of them, 5s at the latest
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(crate) poll: Duration,
 }

@@ -19,7 +19,8 @@ use crate::{
     tickets::{
         ask::{self, AnswerError},
         claim::{self, ClaimError},
-        finish::{self, NewError},
+        finish,
+        new::{self, NewError},
     },
 };
 
@@ -34,7 +35,7 @@ pub(super) fn new(args: &New, out: &Out) -> Outcome {
         req: args.req.as_ref(),
         body: &body,
     };
-    let ticket = finish::create(&folder, &new).map_err(|error| match error {
+    let ticket = new::create(&folder, &new).map_err(|error| match error {
         NewError::Bad(_) | NewError::Missing(..) => refused(error),
         NewError::NoName | NewError::Io(_) => anyhow!(error).context("cannot write a ticket").into(),
     })?;

@@ -43,7 +43,7 @@ pub(super) fn client(mediator: &Mediator) -> Result<Client, Failure> {
 fn trouble(trouble: Trouble) -> Failure {
     let exit = match trouble {
         Trouble::Silent { .. } => Exit::Unreachable,
-        Trouble::Denied(_) | Trouble::Refused(_) => Exit::Refused,
+        Trouble::Denied(_) | Trouble::Refused(_) | Trouble::Folder(_) => Exit::Refused,
     };
     Failure::new(exit, trouble)
 }

@@ -20,7 +20,9 @@ pub(super) fn list(args: &List, out: &Out) -> Outcome {
     let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
     let mut page = view::page(&queue);
     page.tickets.retain(|it| args.state.is_empty() || args.state.iter().any(|choice| it.state.is_shown_by(*choice)));
-    let document = document(&page)?;
+    let untaken = untaken(&queue, &args.templates)?;
+    let mut document = document(&page)?;
+    document["untaken"] = json!(untaken);
     out.data(&document, || table(&page.tickets))?;
     if !out.json() {
         if page.total == 0 && page.unread.is_empty() {
@@ -30,7 +32,7 @@ pub(super) fn list(args: &List, out: &Out) -> Outcome {
             let many = page.surplus;
             out.warn(format!("{many} open and assigned, which no worker takes: `enode tickets unassign TICKET`"));
         }
-        for it in untaken(&queue, &args.templates)? {
+        for it in untaken {
             out.warn(format!("{}: {}", it.file, it.message));
         }
         for it in &page.unread {
@@ -129,11 +131,12 @@ fn shown(detail: &Detail) -> String {
     }
     for talk in &detail.thread {
         lines.push(format!("\nquestion {}: {}", talk.number, text(&talk.question)));
-        let answer = talk.answer.as_deref().map_or_else(
-            || format!("`enode tickets answer {} TEXT` answers it", it.stem),
-            |answer| format!("answer {}: {}", talk.number, text(answer)),
-        );
-        lines.push(answer);
+        let is_open = || matches!(it.hold, Some(Hold::AnswerWait { .. })) && Some(talk) == detail.thread.last();
+        match &talk.answer {
+            Some(answer) => lines.push(format!("answer {}: {}", talk.number, text(answer))),
+            None if is_open() => lines.push(format!("`enode tickets answer {} TEXT` answers it", it.stem)),
+            None => {}
+        }
     }
     for group in &detail.options {
         let letters: Vec<String> = group.options.iter().map(|it| format!("({})", it.letter)).collect();
@@ -147,7 +150,8 @@ pub(super) fn check(args: &Check, out: &Out) -> Outcome {
     let folder = folder(&args.place)?;
     let fixed = if args.fix { check::fix(&folder).context("cannot mend the queue")? } else { Vec::new() };
     let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
-    let faults = [check::check(&queue), untaken(&queue, &args.templates)?].concat();
+    let names = check::names(&folder).with_context(|| format!("cannot read {}", folder.path().display()))?;
+    let faults = [check::check(&queue), names, untaken(&queue, &args.templates)?].concat();
     out.data(&json!({"faults": faults, "fixed": fixed}), || {
         let rows = |faults: &[check::Fault], word: &str| -> Vec<Vec<String>> {
             let row = |it: &check::Fault| vec![format!("{word}{}", it.kind), clean(&it.file), clean(&it.message)];

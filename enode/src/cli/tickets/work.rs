@@ -1,6 +1,6 @@
 //! `work`, `reap` and `unassign`: what needs the mediator's word.
 
-use std::{io::IsTerminal, sync::Mutex};
+use std::{convert::Infallible, io::IsTerminal};
 
 use anyhow::{Context, anyhow};
 use serde_json::json;
@@ -15,7 +15,8 @@ use super::{
 use crate::{
     clock, detect,
     tickets::{
-        reap::{self, Deed, GRACE},
+        check,
+        reap::{self, Deed},
         template::Templates,
         unassign::{self, UnassignError, Unassigned},
         worker::{Ended, Worker},
@@ -37,24 +38,36 @@ pub(super) async fn work(args: &Work, out: &Out) -> Outcome {
         return Err(refused(anyhow!("--name: write one line")));
     }
     let templates = Templates { folder: templates, command: args.command.clone(), capability: args.capability.clone() };
+    // What is in a folder can be mended while it works.
+    if templates.command.is_some() && templates.folder.is_none() {
+        templates.usable("").map_err(refused)?;
+    }
     let runs = client(&args.mediator)?;
-    let worker =
-        Worker { folder, runs, templates, owner, pace: args.poll, looked: Mutex::default(), told: Mutex::default() };
+    let queue = folder.clone();
+    let worker = Worker::new(folder, runs, templates, owner, args.poll);
     let stop = CancellationToken::new();
     let mut term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut int = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    let told = async {
+    let signals = async {
         tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
         stop.cancel();
-        std::future::pending::<()>().await;
+        std::future::pending::<Infallible>().await
     };
     // Not dropped when it is told to end: what it has claimed and not submitted it gives back first.
     let ended = tokio::select! {
         ended = Box::pin(worker.run(args.once, &stop)) => ended.map_err(trouble)?,
-        () = told => Ended::Stopped,
+        never = signals => match never {},
     };
     let word = match ended {
-        Ended::Empty => "nothing is left that can be taken",
+        Ended::Empty => {
+            match queue.read().map(|queue| check::stuck(&queue)) {
+                Ok(0) | Err(_) => {}
+                Ok(stuck) => {
+                    out.warn(format!("{stuck} files are taken by nobody as they are: `enode tickets check` says why"))
+                }
+            }
+            "nothing is left that can be taken"
+        }
         // What it has claimed stays so: the Run goes on, and the next worker's reaper ends the ticket with it.
         Ended::Stopped => "stopped; what it had claimed is ended by the next worker",
     };
@@ -64,8 +77,8 @@ pub(super) async fn work(args: &Work, out: &Out) -> Outcome {
 
 pub(super) async fn reap(args: &Reap, out: &Out) -> Outcome {
     let (folder, client) = (folder(&args.place)?, client(&args.mediator)?);
-    let reaped = reap::reap(&folder, &client, clock::now(), GRACE).await.map_err(trouble)?;
-    out.data(&json!({"reaped": reaped}), || {
+    let (reaped, settled) = reap::look_after(&folder, &client).await.map_err(trouble)?;
+    out.data(&json!({"reaped": reaped, "settled": settled}), || {
         let row = |it: &reap::Reaped| {
             let (deed, why) = match &it.deed {
                 Deed::Finished => ("done", "its Run has succeeded"),
@@ -75,11 +88,10 @@ pub(super) async fn reap(args: &Reap, out: &Out) -> Outcome {
             };
             vec![it.stem.to_string(), deed.to_owned(), why.to_owned()]
         };
-        if reaped.is_empty() {
-            "nothing to do".to_owned()
-        } else {
-            out::table(&["TICKET", "WHAT", "WHY"], reaped.iter().map(row))
-        }
+        // An answer that the queue has given itself is a ticket like any other.
+        let answered = |file: &String| vec![file.clone(), "answered".to_owned(), "nobody asks any more".to_owned()];
+        let rows: Vec<_> = reaped.iter().map(row).chain(settled.iter().map(answered)).collect();
+        if rows.is_empty() { "nothing to do".to_owned() } else { out::table(&["TICKET", "WHAT", "WHY"], rows) }
     })?;
     Ok(Exit::Done)
 }

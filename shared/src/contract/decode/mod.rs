@@ -339,24 +339,8 @@ impl Decoder<'_, '_> {
 
 /// What an unknown key is told: the known one that it looks like, or all of them.
 fn unknown(key: &str, known: &[&str]) -> String {
-    match known.iter().find(|it| key.len() <= 40 && distance(key, it) <= 2) {
+    match known.iter().find(|it| key.len() <= 40 && crate::distance(key, it) <= 2) {
         Some(like) => format!("unknown key; did you mean `{like}`?"),
         None => format!("unknown key; known here: {}", known.join(", ")),
     }
-}
-
-/// How many letters to add, drop or change.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let keep = corner + usize::from(from != *to);
-            corner = row[j + 1];
-            row[j + 1] = keep.min(corner + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -1,0 +1,80 @@
+//! Slips in names and keys, which nobody would notice otherwise: `check` says what is meant, and a worker points there.
+
+use tests::{Engine, Mediator, Queue};
+
+fn table(queue: &Queue) -> Vec<(String, String)> {
+    let page = queue.cli(&["check", "--output", "json"]).json();
+    let faults = page["faults"].as_array().unwrap();
+    let text = |it: &serde_json::Value, key: &str| it[key].as_str().unwrap().to_owned();
+    faults.iter().map(|it| (text(it, "file"), text(it, "message"))).collect()
+}
+
+#[test]
+fn check_notices_slips_in_keys_and_names_and_says_what_is_meant() {
+    let queue = Queue::new(None);
+    queue.write("fine.md", "---\ntitle: t\nsquad: z\ntitles: x y\n담당: kim\npid: 3\n# a note\n\ndeps:\n  - k\n---\n");
+    queue.write("k.done.md", "---\ntitle: t\n---\n");
+    for (file, text, says) in [
+        ("a.md", "---\ntitel: t\n---\n", "titel: did you mean title?"),
+        ("b.md", "---\ntitle: t\npriorty: 5\n---\n", "priorty: did you mean priority?"),
+        ("c.md", "---\ntitle: t\nno colon here\n---\n", "\"no colon here\" is no `key: value`"),
+        ("d.md", "---\ntitle: t\ntitle: u\n---\n", "title stands there 2 times: the last one counts"),
+        ("e.md", "---\ntitle: t\ncreated_at: yesterday\n---\n", "created_at \"yesterday\" is no time"),
+        ("s.wpi.md", "---\ntitle: t\n---\n", "did you mean s.wip.md?"),
+        ("t.Done.md", "---\ntitle: t\n---\n", "did you mean t.done.md?"),
+        ("u.MD", "---\ntitle: t\n---\n", "did you mean u.md?"),
+        ("f.md", "---\ntitle: t\ndeps: [k.done.md]\n---\n", "there is no k.done.md; write k"),
+        ("g.md", "---\ntitle: t\ndeps: fine k\n---\n", "write [fine, k]"),
+    ] {
+        queue.write(file, text);
+        let found = table(&queue);
+        let told: Vec<_> = found.iter().filter(|(name, said)| name == file && said.contains(says)).collect();
+        assert!(told.len() == 1, "{file}: {says}: {found:?}");
+        std::fs::remove_file(queue.path(file)).unwrap();
+        assert_eq!(table(&queue), [], "{file}");
+    }
+    std::fs::create_dir(queue.path("z.md")).unwrap();
+    let found = table(&queue);
+    assert!(found.len() == 1 && found[0].0 == "z.md" && found[0].1.contains("folder"), "{found:?}");
+}
+
+#[test]
+fn a_worker_that_leaves_tickets_for_ever_points_to_check() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let queue = Queue::new(Some(&mediator));
+    queue.write("broken.md", "no frontmatter");
+    queue.write("loop.md", "---\ntitle: t\ndeps: [loop]\n---\n");
+    queue.write("accident.md", "---\ntitle: t\nsession_id: r1\n---\n");
+    queue.write("waits.md", "---\ntitle: t\ndeps: [loop]\n---\n");
+    let ran = queue.cli(&["work", "--once", "--command", "true"]).ok();
+    assert!(ran.stderr.contains("3 files") && ran.stderr.contains("`enode tickets check`"), "{ran:?}");
+    for file in ["broken.md", "loop.md", "accident.md"] {
+        std::fs::remove_file(queue.path(file)).unwrap();
+    }
+    let ran = queue.cli(&["work", "--once", "--command", "true"]).ok();
+    assert!(!ran.stderr.contains("enode tickets check"), "{ran:?}");
+}
+
+#[test]
+fn a_kind_that_can_be_no_file_name_is_said_to_be_none() {
+    let queue = Queue::new(None);
+    let folder = queue.home.path().join("templates");
+    std::fs::create_dir(&folder).unwrap();
+    let templates = folder.display().to_string();
+    for (kind, says) in [
+        ("odd", "put odd.yaml or default.yaml into"),
+        ("", "put default.yaml into"),
+        ("../../etc", "cannot be a file's name: put default.yaml into"),
+    ] {
+        for stem in ["a", "b"] {
+            queue.write(&format!("{stem}.md"), &format!("---\ntitle: t\nkind: {kind}\n---\n"));
+        }
+        let ran = queue.cli(&["check", "--templates", &templates]);
+        assert!(ran.stdout.matches(says).count() == 1 && ran.stdout.contains("a, b"), "{kind}: {ran:?}");
+    }
+    for kind in ["../x", "a/b", ".hidden"] {
+        let ran = queue.cli(&["new", "--title", "t", "--kind", kind]);
+        assert!(ran.code == 2 && ran.stderr.contains("kind: "), "{kind}: {ran:?}");
+    }
+    assert_eq!(queue.files().len(), 2);
+}
