@@ -85,7 +85,7 @@ fn each_library_stays_in_its_room() {
     only_in("mediator/src", "clap::", &["mediator/src/cli/", "mediator/src/main.rs"]);
     let wire = ["enode/src/session/", "enode/src/heartbeat.rs", "enode/src/cli/", "enode/src/tickets/client.rs"];
     only_in("enode/src", "tonic", &wire);
-    for library in ["axum::", "askama::"] {
+    for library in ["axum::", "hyper::", "askama::"] {
         only_in("enode/src", library, &["enode/src/panel/"]);
     }
 }

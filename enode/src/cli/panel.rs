@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{Failure, Outcome, args::PanelArgs, out::Out};
 use crate::{
     config::{self, Config, defaults::MEDIATOR},
-    panel::serve::Setup,
+    panel::serve::{Limits, Setup},
     tickets::{
         Folder,
         client::{Address, Client},
@@ -41,7 +41,7 @@ pub(super) async fn run(args: &PanelArgs, node: Result<Config, String>, out: &Ou
         named(error, &files)
     })?;
     let listen = args.listen.or(said.listen).unwrap_or(LISTEN);
-    let setup = Setup { listen, folder: Arc::new(folder), runs, node };
+    let setup = Setup { listen, folder: Arc::new(folder), runs, node, limits: Limits::default() };
     let bound = setup.bind().await.map_err(refused)?;
     let address = bound.address();
     out.data(&serde_json::json!({"url": format!("http://{address}/")}), || format!("http://{address}/"))?;
@@ -53,7 +53,7 @@ pub(super) async fn run(args: &PanelArgs, node: Result<Config, String>, out: &Ou
             _ = int.recv() => {}
         }
     };
-    bound.run(stop).await?;
+    bound.run(stop).await;
     Ok(super::Exit::Done)
 }
 

@@ -1,7 +1,7 @@
 //! What every request passes, and what every answer carries. In this order: `Host`, `Origin`, the token, and on every
 //! write the CSRF token. It stands in front of all pages, so that none can be forgotten.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, to_bytes},
@@ -16,6 +16,7 @@ use super::{
     door::{self, Visit},
     fault::Fault,
     fields::Fields,
+    seats::Seat,
 };
 
 /// A form that takes longer to arrive holds memory for nobody.
@@ -40,7 +41,11 @@ const HEADERS: [(&str, &str); 7] = [
 
 pub(super) async fn guard(State(panel): State<Shared>, request: Request, next: Next) -> Response {
     let mut response = match admit(&panel, request).await {
-        Ok(request) => next.run(request).await,
+        Ok(request) => {
+            // Not before: a form that does not arrive must hold no place.
+            let _work = request.extensions().get::<Arc<Seat>>().map(Seat::work);
+            next.run(request).await
+        }
         Err(response) => response,
     };
     let headers = response.headers_mut();

@@ -99,6 +99,7 @@ pub(super) async fn events(State(panel): State<Shared>) -> Response {
         let version = *changes.borrow_and_update();
         Some((version, (changes, false)))
     });
+    let told = told.take_until(panel.stopping.clone().cancelled_owned());
     let told = told.map(|version| Ok::<_, Infallible>(Event::default().event("changed").data(version.to_string())));
     Sse::new(told).keep_alive(KeepAlive::default()).into_response()
 }

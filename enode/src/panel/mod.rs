@@ -1,17 +1,18 @@
 //! The host panel: pages about the ticket queue of this machine, and above them about its node. Server-rendered HTML.
 //!
-//! `serve` binds and runs, `guard` decides who may come in and puts the rules of the browser on every answer, `door`
+//! `serve` binds and runs, `connections` and their `seats` have limits, `guard` decides who may come in and puts the rules of the browser on every answer, `door`
 //! knows the token, `live` notices changes, `sight` lays the queue out. Each page has a file: `board`, `ticket`, `new`,
 //! `edit`, `answer`, `unassign`, `node`; `bell` is on all of them. What a page shows it takes from `tickets::view` and the agent's own socket; what it
 //! writes goes through the functions of `tickets` and the policy file's writer. Nothing is decided here twice.
 //!
-//! `axum` is known here and nowhere else in this program.
+//! `axum` and `hyper` are known here and nowhere else in this program.
 
 mod answer;
 mod assets;
 mod bell;
 mod board;
 mod card;
+mod connections;
 mod door;
 mod edit;
 mod fault;
@@ -23,6 +24,7 @@ mod new;
 mod node;
 mod pick;
 mod search;
+mod seats;
 pub mod serve;
 mod shell;
 mod sight;
@@ -36,6 +38,7 @@ use axum::{
     Router, middleware,
     routing::{get, post},
 };
+use tokio_util::sync::CancellationToken;
 
 use self::{door::Door, fault::Fault};
 use crate::{
@@ -58,6 +61,8 @@ pub struct Panel {
     live: live::Live,
     /// The queue as it was laid out last.
     last: sight::Last,
+    /// Pages that are open are let go of.
+    stopping: CancellationToken,
 }
 
 type Shared = Arc<Panel>;

@@ -5,7 +5,9 @@ use std::{future::Future, net::SocketAddr, path::Path, sync::Arc};
 use anyhow::Context as _;
 use tokio::net::TcpListener;
 
-use super::{Panel, door, door::Door, live, router};
+pub use super::connections::Limits;
+
+use super::{Panel, connections, door, door::Door, live, router};
 use crate::{
     config::Config,
     tickets::{Folder, client::Client},
@@ -22,6 +24,8 @@ pub struct Setup {
     pub runs: Client,
     /// The agent of this machine, or why there is none to ask.
     pub node: Result<Config, String>,
+    /// What one client may take of it.
+    pub limits: Limits,
 }
 
 /// A panel that listens.
@@ -30,6 +34,7 @@ pub struct Bound {
     listener: TcpListener,
     panel: Arc<Panel>,
     address: SocketAddr,
+    limits: Limits,
 }
 
 impl Setup {
@@ -60,8 +65,9 @@ impl Setup {
             door: Door::new(lock),
             live,
             last: Default::default(),
+            stopping: Default::default(),
         };
-        Ok(Bound { listener, panel: Arc::new(panel), address })
+        Ok(Bound { listener, panel: Arc::new(panel), address, limits: self.limits })
     }
 }
 
@@ -72,16 +78,18 @@ impl Bound {
         self.address
     }
 
-    /// Answers until `stop` resolves. Open pages are let go of; a write that has begun is finished by its thread.
-    ///
-    /// # Errors
-    /// The operating system's.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let service = router(self.panel.clone());
+    /// Answers until `stop` resolves. Open pages are let go of then; what somebody has asked is answered, within
+    /// [`Limits::stop`].
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let stopping = self.panel.stopping.clone();
+        let serving = connections::serve(self.listener, router(self.panel.clone()), self.limits, stopping.clone());
+        let until = async {
+            stop.await;
+            stopping.cancel();
+        };
         tokio::select! {
-            served = async { axum::serve(self.listener, service).await } => served.context("the panel broke down"),
-            () = live::follow(&self.panel) => Ok(()),
-            () = stop => Ok(()),
+            ((), ()) = async { tokio::join!(serving, until) } => {}
+            () = live::follow(&self.panel) => {}
         }
     }
 }
