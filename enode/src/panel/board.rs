@@ -14,9 +14,12 @@ use super::{
     search::Words,
     shell::{Shell, here},
     sight::Sight,
-    words,
+    words::{self, Few, LINE, cut},
 };
 use crate::tickets::{check, check::Fault as Odd, view};
+
+/// How many odd files are named.
+const ODD: usize = 50;
 
 #[derive(Template)]
 #[template(path = "board.html")]
@@ -33,7 +36,7 @@ struct Board {
     surplus: usize,
     shown: usize,
     /// Files that are no tickets, files that do not count, and circles.
-    odd: Vec<Odd>,
+    odd: Few<Odd>,
 }
 
 /// One word of the filter.
@@ -101,7 +104,8 @@ fn draw(panel: &Shared, visit: &Visit, uri: &Uri, sight: &Sight, node: Node) -> 
         is_chosen: filter.has(choice),
         count: page.tickets.iter().filter(|it| it.state == choice).count(),
     };
-    let odd = check::check(queue).into_iter().filter(|it| matches!(it.kind, "broken" | "twin" | "cycle")).collect();
+    let odd = check::check(queue).into_iter().filter(|it| matches!(it.kind, "broken" | "twin" | "cycle"));
+    let odd = Few::new(odd, ODD).map(|it| Odd { message: cut(&it.message, LINE), ..it });
     Board {
         lanes: [OfFile::Waiting, OfFile::InProgress, OfFile::Done].map(lane).into(),
         choices: Choice::ALL.map(chip).into(),

@@ -44,9 +44,9 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        // Longer than a browser pauses between a page and its next request; a stop comes before a supervisor loses patience.
+        // Each may be sending a form of 4 MiB. Longer than a browser pauses between a page and its next request; a stop comes before a supervisor loses patience.
         Self {
-            connections: 256,
+            connections: 64,
             head: Duration::from_secs(30),
             stall: Duration::from_secs(30),
             stop: Duration::from_secs(5),

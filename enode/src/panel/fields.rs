@@ -1,5 +1,8 @@
 //! What a form or an address says: names with values, in their order.
 
+/// The longest address that is come back to, in bytes: it stands in many forms of a page.
+pub(super) const ADDRESS: usize = 4 << 10;
+
 /// Pairs of a form that has passed the guard.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fields(Vec<(String, String)>);
@@ -35,7 +38,7 @@ impl Fields {
     /// Where to go afterwards: a page of ours, or the board.
     pub(super) fn back(&self) -> &str {
         let back = self.get("back");
-        let plain = back.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+        let plain = back.len() <= ADDRESS && back.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
         if plain && back.starts_with('/') && !back.starts_with("//") { back } else { "/" }
     }
 }

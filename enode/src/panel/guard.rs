@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Larger forms are refused; a text of 1 MiB may be sent percent-encoded.
 const LARGEST: usize = 4 << 20;
 
+/// Those without a text of their own: whoever has not said the token yet may send one of these, and no more.
+const SMALL: usize = 64 << 10;
+
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                    form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -94,10 +97,14 @@ async fn written(request: Request, csrf: &str) -> Result<Request, Fault> {
     }
     let slow =
         |_| Fault::new(StatusCode::REQUEST_TIMEOUT, "Refused", "The form did not arrive in time: send it again.");
-    let bytes = tokio::time::timeout(PATIENCE, to_bytes(body, LARGEST)).await.map_err(slow)?.map_err(|_| {
-        let why = "The form is larger than 4 MiB: edit the ticket's file instead.";
-        Fault::new(StatusCode::PAYLOAD_TOO_LARGE, "Too large", why)
-    })?;
+    let has_text = ["/new", "/edit", "/answer"].iter().any(|it| parts.uri.path().ends_with(it));
+    let (most, why) = if has_text {
+        (LARGEST, "The form is larger than 4 MiB: edit the ticket's file instead.")
+    } else {
+        (SMALL, "The form is larger than 64 KiB.")
+    };
+    let large = |_| Fault::new(StatusCode::PAYLOAD_TOO_LARGE, "Too large", why);
+    let bytes = tokio::time::timeout(PATIENCE, to_bytes(body, most)).await.map_err(slow)?.map_err(large)?;
     let fields = Fields::read(&bytes);
     if !door::same(fields.get("csrf"), csrf) {
         return Err(Fault::refused(

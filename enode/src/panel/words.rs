@@ -71,6 +71,27 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     format!("{}… (cut: the file has all of it)", &text[..end])
 }
 
+/// The first of several things, and how many more there are.
+#[derive(Debug, Clone)]
+pub(super) struct Few<T> {
+    pub(super) shown: Vec<T>,
+    pub(super) more: usize,
+}
+
+impl<T> Few<T> {
+    /// At most so many.
+    pub(super) fn new(all: impl IntoIterator<Item = T>, most: usize) -> Self {
+        let mut all = all.into_iter();
+        let shown = all.by_ref().take(most).collect();
+        Self { shown, more: all.count() }
+    }
+
+    /// The same as a page shows them; what is only counted is not looked at.
+    pub(super) fn map<U>(self, show: impl FnMut(T) -> U) -> Few<U> {
+        Few { shown: self.shown.into_iter().map(show).collect(), more: self.more }
+    }
+}
+
 /// A stem in an address.
 pub(super) fn escaped(stem: &str) -> String {
     form_urlencoded::byte_serialize(stem.as_bytes()).collect::<String>().replace('+', "%20")

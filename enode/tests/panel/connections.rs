@@ -32,7 +32,9 @@ fn is_closed(stream: &mut TcpStream) -> bool {
         match stream.read(&mut bytes) {
             Ok(0) => return true,
             Ok(_) => {}
-            Err(error) => return !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut),
+            Err(error) => {
+                return !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut);
+            }
         }
     }
 }
@@ -151,7 +153,9 @@ fn a_head_of_any_size_is_refused() {
         let mut bytes = [0; 1 << 12];
         match stream.read(&mut bytes) {
             Ok(read) => got.extend_from_slice(&bytes[..read]),
-            Err(error) => return !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut),
+            Err(error) => {
+                return !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut);
+            }
         }
         !got.is_empty()
     });

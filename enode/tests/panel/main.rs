@@ -10,6 +10,7 @@ mod connections;
 mod forms;
 mod guard;
 mod http;
+mod large;
 mod node;
 
 use std::{
