@@ -45,10 +45,15 @@ pub(super) struct Meter {
 
 impl Meter {
     pub(super) fn says(&self) -> String {
+        format!("Priority {}", self.value())
+    }
+
+    /// Where it stands beside its name.
+    pub(super) fn value(&self) -> String {
         if self.effective == self.own {
-            format!("Priority {} of 5", self.effective)
+            format!("{} of 5", self.effective)
         } else {
-            format!("Priority {} of 5, inherited; its own is {}", self.effective, self.own)
+            format!("{} of 5, inherited; its own is {}", self.effective, self.own)
         }
     }
 }

@@ -273,16 +273,19 @@ fn without_script_every_page_works() {
 fn hostile_text_runs_nothing_and_breaks_no_line() {
     let long = "W".repeat(3_000);
     let bad = "<img src=x onerror=\"window.bad=1\"><script>window.bad=1</script>";
-    let text = |title: &str| {
+    let text = |title: &str, long: &str| {
         format!(
             "---\ntitle: {title}\nkind: {long}\nowner: {long}\ndeps: [{}]\npriority: {long}\n---\n{title}\n{long}\n{bad}\n",
             "d".repeat(170)
         )
     };
-    let (one, two) = (text(&format!("{bad} {long}")), text("\u{202e}שלום עולם \u{2066}evil"));
-    let panel = Served::new(&[("a.md", &one), ("b.wip.md", &two), ("c.done.md", &two), ("odd.md", &long)]);
+    let (one, two) = (text(&format!("{bad} {long}"), &long), text("\u{202e}שלום עולם \u{2066}evil", &long));
+    // As much as a form takes.
+    let form = text(&format!("{bad} {}", &long[..900]), &long[..1_000]);
+    let files = [("a.md", &*one), ("b.wip.md", &two), ("c.done.md", &two), ("d.md", &form), ("odd.md", &long)];
+    let panel = Served::new(&files);
     let mut b = Browser::start();
-    for path in ["/", "/ticket/a", "/ticket/b", "/ticket/a/edit", "/new?from=a", "/node"] {
+    for path in ["/", "/ticket/a", "/ticket/b", "/ticket/d/edit", "/new?from=d", "/node"] {
         b.look(360, 740, false);
         b.open(&panel.url(path));
         audit(&mut b, path);
@@ -337,6 +340,9 @@ fn screenshots_are_taken_where_a_folder_is_named() {
         "c0ffee11.wip.md".to_owned(),
         ticket("Port the driver", "session_id: t1\nowner: bench-2\nassigned_at: 2026-11-30T00:00:00Z\n"),
     ));
+    let many: Vec<String> = (0..40).map(|at| format!("5eed{at:04}")).collect();
+    let many = format!("priority: 2\ndeps: [7f3a9c00, {}]\n", many.join(", "));
+    files.push(("9d2c4b11.md".to_owned(), ticket("Publish what was measured", &many)));
     files.push(("bare.md".to_owned(), "nothing".to_owned()));
     let options = "### Which driver goes first?\n- (a) the one for the sensor\n- (b) the one for the display\n\n### When?\n- (a) at once\n- (b) after the release\n";
     for (_, text) in files.iter_mut().filter(|(name, _)| name == "asks.md") {
