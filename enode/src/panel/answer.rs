@@ -24,7 +24,7 @@ use super::{
     shell::{Shell, here},
     sight::Asked,
     ticket::stem,
-    words::escaped,
+    words::{LINE, cut, escaped},
 };
 use crate::tickets::ask::{self, AnswerError};
 
@@ -151,6 +151,6 @@ async fn again(
         return Err(Fault::conflict(format!("{stem} asks nothing any more. {why}")));
     };
     ask.typed(fields);
-    ask.wrong = why;
+    ask.wrong = cut(&why, LINE);
     fault::page_with(code, &Page { shell, ask })
 }

@@ -67,7 +67,7 @@ pub(super) async fn serve(listener: TcpListener, pages: Router, limits: Limits, 
             accepted = listener.accept() => match accepted {
                 Ok((socket, peer)) => match seats.take() {
                     Some(seat) => drop(open.spawn(one(socket, seat, pages.clone(), limits, stop.clone()))),
-                    None => tracing::warn!(%peer, "no room for another connection: all are at work"),
+                    None => tracing::debug!(%peer, "no room for another connection: all are at work"),
                 },
                 Err(error) => {
                     // Out of file descriptors, most likely: trying again at once would spin.

@@ -8,6 +8,8 @@ use axum::{
     response::{Html, IntoResponse, Response},
 };
 
+use super::words::{LINE, cut};
+
 /// A status and a sentence that says what instead.
 #[derive(Debug, Clone, Template)]
 #[template(path = "fault.html")]
@@ -19,7 +21,8 @@ pub(super) struct Fault {
 
 impl Fault {
     pub(super) fn new(code: StatusCode, title: &'static str, why: impl Into<String>) -> Self {
-        Self { code, title, why: why.into() }
+        // It may say what somebody has sent.
+        Self { code, title, why: cut(&why.into(), LINE) }
     }
 
     pub(super) fn refused(why: impl Into<String>) -> Self {

@@ -137,6 +137,17 @@ fn questions_with_many_options_and_long_threads_are_short() {
 }
 
 #[test]
+fn what_is_refused_is_said_in_short() {
+    let long = "W".repeat(3 << 20);
+    let panel = Served::new(&[("asks.md", &ticket("t", "deps: [asks-1]\nawaiting: asks-1\n"))]);
+    for (path, field) in [("/ticket/asks/answer", "choose"), ("/new", "deps"), ("/new", "priority")] {
+        let fields = [("title", "t"), ("awaiting", "asks-1"), (field, &*long)];
+        let got = panel.post(path, &fields);
+        assert!(got.status >= 400 && got.body.len() < SMALL, "{path}: {} {}", got.status, got.body.len());
+    }
+}
+
+#[test]
 fn a_thousand_odd_files_are_counted_and_a_few_named() {
     let panel = Served::new(&[]);
     for (at, name) in names(1_000).iter().enumerate() {
