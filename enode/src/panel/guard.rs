@@ -16,6 +16,7 @@ use super::{
     door::{self, Visit},
     fault::Fault,
     fields::Fields,
+    kept::Sent,
     seats::Seat,
 };
 
@@ -44,10 +45,14 @@ const HEADERS: [(&str, &str); 7] = [
 
 pub(super) async fn guard(State(panel): State<Shared>, request: Request, next: Next) -> Response {
     let mut response = match admit(&panel, request).await {
-        Ok(request) => {
+        Ok((request, sent)) => {
             // Not before: a form that does not arrive must hold no place.
             let _work = request.extensions().get::<Arc<Seat>>().map(Seat::work);
-            next.run(request).await
+            let mut response = next.run(request).await;
+            match (response.extensions_mut().remove::<Fault>(), sent) {
+                (Some(fault), Some(sent)) => fault.keeping(&sent).into_response(),
+                (Some(_) | None, _) => response,
+            }
         }
         Err(response) => response,
     };
@@ -59,7 +64,7 @@ pub(super) async fn guard(State(panel): State<Shared>, request: Request, next: N
     response
 }
 
-async fn admit(panel: &Shared, request: Request) -> Result<Request, Response> {
+async fn admit(panel: &Shared, request: Request) -> Result<(Request, Option<Sent>), Response> {
     let host = host(&request).map_err(IntoResponse::into_response)?;
     if panel.door.is_local() && !is_loopback(&host) {
         let why = format!("{host} is not a name of this machine: open the panel as localhost or 127.0.0.1.");
@@ -73,22 +78,22 @@ async fn admit(panel: &Shared, request: Request) -> Result<Request, Response> {
         Some(visit) => visit,
         None if is_open => Visit { csrf: panel.door.csrf(""), can_leave: false },
         None if is_write || path == "/events" => {
-            return Err(Fault::new(StatusCode::UNAUTHORIZED, "Refused", "Say the token first.").into_response());
+            return Err(Fault::locked(is_write).into_response());
         }
         None => return Err(Redirect::to("/login").into_response()),
     };
-    let mut request = request;
+    let (mut request, mut sent) = (request, None);
     if is_write {
         // Whoever is in may say the token again.
         let csrf = if path == "/login" { panel.door.csrf("") } else { visit.csrf.clone() };
-        request = written(request, &csrf).await.map_err(IntoResponse::into_response)?;
+        (request, sent) = written(request, csrf).await.map_err(IntoResponse::into_response)?;
     }
     request.extensions_mut().insert(visit);
-    Ok(request)
+    Ok((request, sent))
 }
 
-/// Reads a form and checks that it is one of ours.
-async fn written(request: Request, csrf: &str) -> Result<Request, Fault> {
+/// Reads a form and checks that it is one of ours. Comes with what can be shown again, which is nothing at the door.
+async fn written(request: Request, csrf: String) -> Result<(Request, Option<Sent>), Fault> {
     let (mut parts, body) = request.into_parts();
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/x-www-form-urlencoded") {
@@ -106,14 +111,16 @@ async fn written(request: Request, csrf: &str) -> Result<Request, Fault> {
     let large = |_| Fault::new(StatusCode::PAYLOAD_TOO_LARGE, "Too large", why);
     let bytes = tokio::time::timeout(PATIENCE, to_bytes(body, most)).await.map_err(slow)?.map_err(large)?;
     let fields = Fields::read(&bytes);
-    if !door::same(fields.get("csrf"), csrf) {
-        return Err(Fault::refused(
-            "The form does not come from this panel, or from before it was started: go back, load the page again, and \
-             send it once more.",
-        ));
+    let path = parts.uri.path().to_owned();
+    let is_form = !matches!(path.as_str(), "/login" | "/logout");
+    if !door::same(fields.get("csrf"), &csrf) {
+        let why = "The form does not come from this panel, or from before it was started: nothing was done.";
+        let fault = Fault::refused(why);
+        return Err(if is_form { fault.keeping(&Sent { path, csrf, fields }) } else { fault });
     }
+    let sent = is_form.then(|| Sent { path, csrf, fields: fields.clone() });
     parts.extensions.insert(fields);
-    Ok(Request::from_parts(parts, Body::empty()))
+    Ok((Request::from_parts(parts, Body::empty()), sent))
 }
 
 /// The one name that a request was sent to.

@@ -19,6 +19,7 @@ mod fault;
 mod fields;
 mod filter;
 mod guard;
+mod kept;
 mod live;
 mod new;
 mod node;

@@ -138,6 +138,9 @@ struct Page {
     shell: Shell,
     node: Node,
     wrong: String,
+    /// What the form of a drain says: as it stands in the file, or as it was typed.
+    reason: String,
+    is_strong: bool,
 }
 
 impl Page {
@@ -146,14 +149,20 @@ impl Page {
     }
 }
 
-async fn draw(panel: &Shared, visit: &Visit, code: StatusCode, wrong: String) -> Result<Response, Fault> {
-    let (sight, node) = tokio::join!(panel.look(), Node::look(panel));
-    let shell = Shell::new(panel, visit, "/node", "node", &*sight?);
-    fault::page_with(code, &Page { shell, node, wrong })
+pub(super) async fn page(State(panel): State<Shared>, Extension(visit): Extension<Visit>) -> Result<Response, Fault> {
+    let (sight, node) = tokio::join!(panel.look(), Node::look(&panel));
+    let shell = Shell::new(&panel, &visit, "/node", "node", &*sight?);
+    let (reason, is_strong) = (node.reason.clone(), node.is_strong);
+    fault::page(&Page { shell, node, wrong: String::new(), reason, is_strong })
 }
 
-pub(super) async fn page(State(panel): State<Shared>, Extension(visit): Extension<Visit>) -> Result<Response, Fault> {
-    draw(&panel, &visit, StatusCode::OK, String::new()).await
+/// The page again, with what was typed and why it was not taken.
+async fn refused(panel: &Shared, visit: &Visit, fields: &Fields, wrong: String) -> Result<Response, Fault> {
+    let (sight, node) = tokio::join!(panel.look(), Node::look(panel));
+    let shell = Shell::new(panel, visit, "/node", "node", &*sight?);
+    let is_strong = fields.get("mode").parse() == Ok(Drain::AtBoundary);
+    let page = Page { shell, node, wrong, reason: fields.get("reason").to_owned(), is_strong };
+    fault::page_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 
 /// Takes the machine back.
@@ -165,12 +174,12 @@ pub(super) async fn drain(
     let word: Drain = match fields.get("mode").parse() {
         Ok(word @ (Drain::Graceful | Drain::AtBoundary)) => word,
         Ok(Drain::None) | Err(_) => {
-            return refused(&panel, &visit, "mode: choose graceful or at-boundary.".to_owned()).await;
+            return refused(&panel, &visit, &fields, "mode: choose graceful or at-boundary.".to_owned()).await;
         }
     };
     let reason = fields.get("reason").trim();
     if reason.chars().any(char::is_control) {
-        return refused(&panel, &visit, "reason: write one line.".to_owned()).await;
+        return refused(&panel, &visit, &fields, "reason: write one line.".to_owned()).await;
     }
     let edit = Edit { drain: Some(word), reason: Some(reason.to_owned()), quarantine_cleared: None, force: false };
     write(&panel, &visit, edit, &fields).await
@@ -205,10 +214,6 @@ async fn write(panel: &Shared, visit: &Visit, edit: Edit, fields: &Fields) -> Re
             tracing::info!(path = %done.path.display(), "the panel has written the owner's word");
             Ok(Redirect::to(fields.back()).into_response())
         }
-        Err(error) => refused(panel, visit, error.to_string()).await,
+        Err(error) => refused(panel, visit, fields, error.to_string()).await,
     }
-}
-
-async fn refused(panel: &Shared, visit: &Visit, why: String) -> Result<Response, Fault> {
-    draw(panel, visit, StatusCode::UNPROCESSABLE_ENTITY, why).await
 }

@@ -12,6 +12,7 @@ mod guard;
 mod http;
 mod large;
 mod node;
+mod refusals;
 
 use std::{
     collections::BTreeMap,
