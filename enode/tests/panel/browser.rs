@@ -256,6 +256,13 @@ fn without_script_every_page_works() {
     assert_eq!(b.text("document.querySelector('meta[http-equiv=refresh]').content"), "5");
     panel.write("late.md", &ticket("Came later", ""));
     b.until("document.querySelectorAll('.card').length === 7");
+    // What is typed into a page that loads itself again would be lost: the bell leads to a page that does not.
+    b.js("document.querySelector('#bell').open = document.querySelector('#ask-asks').open = true");
+    assert_eq!(b.text("[...document.querySelectorAll('form.answer *')].filter((it) => it.checkVisibility()).map((it) => it.className).join()"), "prose question");
+    b.js("document.querySelector('#ask-asks a').click()");
+    b.until("location.pathname === '/ticket/asks/answer'");
+    b.js("history.back()");
+    b.until("document.querySelectorAll('.card').length === 7");
     b.js("document.querySelector('#answer-asks').click()");
     b.until("location.pathname === '/ticket/asks/answer' && document.querySelector('form.answer')");
     assert_eq!(b.text("String(document.querySelector('#main meta, meta[http-equiv]'))"), "null", "who types keeps it");
