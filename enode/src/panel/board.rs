@@ -14,16 +14,13 @@ use super::{
     search::Words,
     shell::{Shell, here},
     sight::Sight,
-    words::{self, Few, LINE, cut},
+    words::{self, Few},
 };
-use crate::tickets::{check, check::Fault as Odd, view};
-
-/// How many odd files are named.
-const ODD: usize = 50;
+use crate::tickets::{check::Fault as Odd, view};
 
 #[derive(Template)]
 #[template(path = "board.html")]
-struct Board {
+struct Board<'a> {
     shell: Shell,
     node: Node,
     filter: Filter,
@@ -36,7 +33,7 @@ struct Board {
     surplus: usize,
     shown: usize,
     /// Files that are no tickets, files that do not count, and circles.
-    odd: Few<Odd>,
+    odd: &'a Few<Odd>,
 }
 
 /// One word of the filter.
@@ -84,8 +81,8 @@ pub(super) async fn page(
     fault::page(&draw(&panel, &visit, &uri, &*sight?, node))
 }
 
-fn draw(panel: &Shared, visit: &Visit, uri: &Uri, sight: &Sight, node: Node) -> Board {
-    let Sight { queue, page } = sight;
+fn draw<'a>(panel: &Shared, visit: &Visit, uri: &Uri, sight: &'a Sight, node: Node) -> Board<'a> {
+    let Sight { queue, page, odd } = sight;
     let filter = Filter::read(uri.query().unwrap_or_default());
     let mut shell = Shell::new(panel, visit, here(uri), "board", sight);
     shell.reloads = true;
@@ -104,8 +101,6 @@ fn draw(panel: &Shared, visit: &Visit, uri: &Uri, sight: &Sight, node: Node) -> 
         is_chosen: filter.has(choice),
         count: page.tickets.iter().filter(|it| it.state == choice).count(),
     };
-    let odd = check::check(queue).into_iter().filter(|it| matches!(it.kind, "broken" | "twin" | "cycle"));
-    let odd = Few::new(odd, ODD).map(|it| Odd { message: cut(&it.message, LINE), ..it });
     Board {
         lanes: [OfFile::Waiting, OfFile::InProgress, OfFile::Done].map(lane).into(),
         choices: Choice::ALL.map(chip).into(),

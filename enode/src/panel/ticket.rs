@@ -84,7 +84,7 @@ pub(super) async fn page(
     uri: Uri,
 ) -> Result<Response, Fault> {
     let Asked { sight, stem, mut shell } = Asked::new(&panel, &visit, &name, here(&uri)).await?;
-    let Sight { queue, page } = &*sight;
+    let Sight { queue, page, .. } = &*sight;
     let detail = view::detail_on(queue, page, &stem).ok_or_else(|| missing(queue, &stem))?;
     let it = &detail.ticket;
     let ask = Asking::new(queue, &it.stem);
