@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
+    Extension,
     body::{Body, to_bytes},
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header, uri::Authority},
@@ -13,7 +14,7 @@ use axum::{
 
 use super::{
     Shared,
-    door::{self, Visit},
+    door::{self, LATER, Visit, Wrong},
     fault::Fault,
     fields::Fields,
     kept::Sent,
@@ -56,6 +57,9 @@ pub(super) async fn guard(State(panel): State<Shared>, request: Request, next: N
         }
         Err(response) => response,
     };
+    if response.extensions().get::<Wrong>().is_some() {
+        tokio::time::sleep(LATER).await;
+    }
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
@@ -74,13 +78,16 @@ async fn admit(panel: &Shared, request: Request) -> Result<(Request, Option<Sent
     check_origin(request.headers(), &host, is_write).map_err(IntoResponse::into_response)?;
     let path = request.uri().path().to_owned();
     let is_open = path == "/login" || path.starts_with("/assets/");
-    let visit = match panel.door.visit(request.headers()).map_err(IntoResponse::into_response)? {
+    let visit = match panel.door.visit(request.headers()).await.map_err(IntoResponse::into_response)? {
         Some(visit) => visit,
         None if is_open => Visit { csrf: panel.door.csrf(""), can_leave: false },
-        None if is_write || path == "/events" => {
-            return Err(Fault::locked(is_write).into_response());
+        None => {
+            let is_guess = request.headers().contains_key(header::AUTHORIZATION);
+            let is_page = !is_write && path != "/events";
+            let shut =
+                if is_page { Redirect::to("/login").into_response() } else { Fault::locked(is_write).into_response() };
+            return Err(if is_guess { (Extension(Wrong), shut).into_response() } else { shut });
         }
-        None => return Err(Redirect::to("/login").into_response()),
     };
     let (mut request, mut sent) = (request, None);
     if is_write {

@@ -21,6 +21,7 @@ mod filter;
 mod guard;
 mod kept;
 mod live;
+mod looks;
 mod new;
 mod node;
 mod pick;
@@ -56,6 +57,8 @@ pub struct Panel {
     runs: Client,
     /// The agent of this machine, or why there is none to ask.
     node: Result<Config, String>,
+    /// The owner's file, where there is a node.
+    policy: Option<Arc<looks::Looks>>,
     /// Who may come in.
     door: Door,
     /// What has changed.

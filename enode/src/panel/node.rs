@@ -24,7 +24,7 @@ use crate::{
     clock, local,
     policy::{
         Source,
-        file::{self, Seen},
+        file::Seen,
         writer::{self, Edit},
     },
     said,
@@ -63,25 +63,25 @@ impl Node {
             Ok(config) => config,
             Err(why) => return Self { missing: Some(why.clone()), ..Self::default() },
         };
-        let path = config.policy_file.clone();
-        let seen = tokio::task::spawn_blocking(move || file::look(&path));
-        let (seen, asked) = tokio::join!(
-            tokio::time::timeout(PATIENCE, seen),
-            tokio::time::timeout(PATIENCE, local::ask(&config.state_dir))
-        );
+        let seen = async {
+            match &panel.policy {
+                Some(policy) => policy.look().await,
+                None => Seen::Missing,
+            }
+        };
+        let (seen, asked) = tokio::join!(seen, tokio::time::timeout(PATIENCE, local::ask(&config.state_dir)));
         let mut node =
             Self { name: config.name.clone(), file: config.policy_file.display().to_string(), ..Self::default() };
         let mut drain = Drain::None;
         match seen {
-            Ok(Ok(Seen::Written(written))) => {
+            Seen::Written(written) => {
                 node.reason = written.reason;
                 node.warnings = written.warnings;
                 drain = written.drain.unwrap_or_default();
             }
-            Ok(Ok(Seen::Missing)) => {}
-            Ok(Ok(Seen::Unsteady)) => "It is being written.".clone_into(&mut node.broken),
-            Ok(Ok(Seen::Broken(why))) => node.broken = why,
-            Ok(Err(_)) | Err(_) => "It cannot be read in time.".clone_into(&mut node.broken),
+            Seen::Missing => {}
+            Seen::Unsteady => "It is being written.".clone_into(&mut node.broken),
+            Seen::Broken(why) => node.broken = why,
         }
         node.word = if node.broken.is_empty() { said::word(drain) } else { "nothing is lent" };
         node.is_held = drain != Drain::None || !node.broken.is_empty();

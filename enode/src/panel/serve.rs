@@ -1,13 +1,13 @@
 //! Binds the panel and runs it until it is told to stop.
 
-use std::{future::Future, net::SocketAddr, path::Path, sync::Arc};
+use std::{future::Future, net::SocketAddr, sync::Arc};
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
 
 pub use super::connections::Limits;
 
-use super::{Panel, connections, door, door::Door, live, router};
+use super::{Panel, connections, door, door::Door, live, looks::Looks, router};
 use crate::{
     config::Config,
     tickets::{Folder, client::Client},
@@ -43,15 +43,16 @@ impl Setup {
     /// # Errors
     /// The address cannot be used, or is reachable from elsewhere and the policy file has no `panel_token`.
     pub async fn bind(self) -> anyhow::Result<Bound> {
+        let policy = self.node.as_ref().map(|config| Arc::new(Looks::new(config.policy_file.clone())));
+        let policy = policy.map_err(String::clone);
         let lock = if self.listen.ip().is_loopback() {
             None
         } else {
-            let config = self.node.as_ref().map_err(|why| {
+            let policy = policy.clone().map_err(|why| {
                 anyhow::anyhow!("{} is reachable from elsewhere and needs panel_token: {why}", self.listen)
             })?;
-            let policy: &Path = &config.policy_file;
-            door::token(policy).map_err(anyhow::Error::msg)?;
-            Some(policy.to_owned())
+            door::token(&policy).await.map_err(anyhow::Error::msg)?;
+            Some(policy)
         };
         let listener = TcpListener::bind(self.listen).await;
         let listener =
@@ -62,6 +63,7 @@ impl Setup {
             folder: self.folder,
             runs: self.runs,
             node: self.node,
+            policy: policy.ok(),
             door: Door::new(lock),
             live,
             last: Default::default(),
