@@ -55,6 +55,14 @@ fn every_word_of_the_filter_is_one_click_and_in_the_address() {
     assert!(requests.len() > 10 && foreign.is_empty(), "{foreign:?}");
 }
 
+/// Changes everything that shows the ticket that asks, the surroundings of its form among it, and waits until the page
+/// has taken that in or left it.
+fn changed_under(panel: &Served, b: &mut Browser) {
+    let before = b.text("document.body.dataset.version");
+    panel.write("asks.md", &panel.read("asks.md").replace("title: ", "title: Changed, "));
+    b.until(&format!("Number(document.body.dataset.version) > {before}"));
+}
+
 #[test]
 fn a_question_is_answered_in_three_places() {
     let mut b = Browser::start();
@@ -83,10 +91,9 @@ fn a_question_is_answered_in_three_places() {
         );
         b.js(&format!("document.getElementById('{place}-answer-asks').focus()"));
         b.typed("Blue");
-        // A change elsewhere takes nothing away from who types.
-        panel.write("open.md", &ticket("Changed", ""));
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        changed_under(&panel, &mut b);
         assert_eq!(b.text(&format!("document.getElementById('{place}-answer-asks').value")), "Blue", "{place}");
+        assert_eq!(b.text("document.activeElement.id"), format!("{place}-answer-asks"));
         b.js("window.isLeft = true; document.activeElement.form.requestSubmit()");
         b.loaded();
         assert!(panel.read("asks-answer-1.done.md").contains("Blue"), "{place}");
@@ -141,9 +148,16 @@ fn options_are_chosen_in_three_places_and_without_script() {
         ));
         b.typed("at night");
         if place != "no script" {
-            // What is chosen is kept as what is typed is.
-            panel.write("open.md", &ticket("Changed", ""));
-            std::thread::sleep(std::time::Duration::from_millis(300));
+            // What is chosen is kept as what is typed is, and by itself.
+            changed_under(&panel, &mut b);
+            assert_eq!(b.text("document.activeElement.name"), "note-2", "{place}");
+            b.js("document.activeElement.blur()");
+            changed_under(&panel, &mut b);
+            b.js(&format!("{form}.querySelector('[name=note-2]').value = ''"));
+            changed_under(&panel, &mut b);
+            assert_eq!(b.js(&format!("{form}.querySelector('[value=\"1:b\"]').checked")), true, "{place}");
+            b.js(&format!("{form}.querySelector('[name=note-2]').focus()"));
+            b.typed("at night");
         }
         b.js(&format!("{form}.querySelector('button.main').click()"));
         super::wait_for("the answer", || panel.queue().join("asks-answer-1.done.md").exists());
