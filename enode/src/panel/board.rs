@@ -25,6 +25,8 @@ struct Board<'a> {
     node: Node,
     filter: Filter,
     choices: Vec<Chip>,
+    /// The queue's folder, whole: several panels may be open.
+    folder: String,
     /// The address of everything but what is done.
     unfinished: String,
     lanes: Vec<Lane>,
@@ -86,6 +88,7 @@ fn draw<'a>(panel: &Shared, visit: &Visit, uri: &Uri, sight: &'a Sight, node: No
     let filter = Filter::read(uri.query().unwrap_or_default());
     let mut shell = Shell::new(panel, visit, here(uri), "board", sight);
     shell.reloads = true;
+    let folder = panel.folder.path();
     let words = Words::new(&filter.words);
     let fits = |it: &&view::View| {
         filter.shows(it.state) && (filter.words.is_empty() || queue.find(&it.stem).is_some_and(|it| words.fit(it)))
@@ -105,6 +108,7 @@ fn draw<'a>(panel: &Shared, visit: &Visit, uri: &Uri, sight: &'a Sight, node: No
         lanes: [OfFile::Waiting, OfFile::InProgress, OfFile::Done].map(lane).into(),
         choices: Choice::ALL.map(chip).into(),
         unfinished: filter.with(Choice::ALL.into_iter().filter(|it| *it != Status::Done)).address(),
+        folder: std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()).display().to_string(),
         shown: shown.len(),
         total: page.total,
         surplus: page.surplus,

@@ -25,7 +25,7 @@ use crate::{
     policy::{
         Source,
         file::Seen,
-        writer::{self, Edit},
+        writer::{self, Edit, WriteError},
     },
     said,
     state::{AgentStatus, NodeStatus},
@@ -182,7 +182,7 @@ pub(super) async fn drain(
         return refused(&panel, &visit, &fields, "reason: write one line.".to_owned()).await;
     }
     let edit = Edit { drain: Some(word), reason: Some(reason.to_owned()), quarantine_cleared: None, force: false };
-    write(&panel, &visit, edit, &fields).await
+    write(&panel, &visit, edit, &fields, "enode drain --force").await
 }
 
 /// Lends it again.
@@ -192,7 +192,7 @@ pub(super) async fn undrain(
     Extension(fields): Extension<Fields>,
 ) -> Result<Response, Fault> {
     let edit = Edit { drain: Some(Drain::None), reason: Some(String::new()), quarantine_cleared: None, force: false };
-    write(&panel, &visit, edit, &fields).await
+    write(&panel, &visit, edit, &fields, "enode undrain --force").await
 }
 
 /// Ends the quarantines that there are; the owner's own word stays.
@@ -202,10 +202,12 @@ pub(super) async fn end_quarantine(
     Extension(fields): Extension<Fields>,
 ) -> Result<Response, Fault> {
     let edit = Edit { drain: None, reason: None, quarantine_cleared: Some(clock::now().to_string()), force: false };
-    write(&panel, &visit, edit, &fields).await
+    write(&panel, &visit, edit, &fields, "enode undrain --force").await
 }
 
-async fn write(panel: &Shared, visit: &Visit, edit: Edit, fields: &Fields) -> Result<Response, Fault> {
+/// Writes the file; `force` is the command that replaces one that cannot be edited, which nobody should do by a slip in
+/// a browser.
+async fn write(panel: &Shared, visit: &Visit, edit: Edit, fields: &Fields, force: &str) -> Result<Response, Fault> {
     let config = panel.node.as_ref().map_err(|why| Fault::conflict(why.clone()))?;
     let (path, state_dir) = (config.policy_file.clone(), config.state_dir.clone());
     let done = tokio::task::spawn_blocking(move || writer::edit(&path, &state_dir, &edit)).await;
@@ -214,6 +216,12 @@ async fn write(panel: &Shared, visit: &Visit, edit: Edit, fields: &Fields) -> Re
             tracing::info!(path = %done.path.display(), "the panel has written the owner's word");
             Ok(Redirect::to(fields.back()).into_response())
         }
-        Err(error) => refused(panel, visit, fields, error.to_string()).await,
+        Err(WriteError::Broken(why)) => {
+            let why = format!("{why}; mend it with an editor, or run `{force}` on this machine: the old one is kept");
+            refused(panel, visit, fields, why).await
+        }
+        Err(error @ (WriteError::Foreign { .. } | WriteError::Io { .. })) => {
+            refused(panel, visit, fields, error.to_string()).await
+        }
     }
 }

@@ -33,7 +33,8 @@ struct Page {
     status: &'static str,
     deps: Vec<Dep>,
     req: Option<Req>,
-    attempts: u32,
+    /// How often; empty for never.
+    attempts: String,
     created: String,
     /// Without the questions, which stand in the thread.
     body: String,
@@ -73,7 +74,7 @@ pub(super) fn missing(queue: &Queue, stem: &Stem) -> Fault {
     let broken = queue.unread().iter().find(|it| it.name.as_ref().is_some_and(|(name, _)| name == stem));
     Fault::missing(match broken {
         Some(it) => format!("{} is no ticket: {}.", it.file, it.why),
-        None => format!("There is no ticket {stem} any more."),
+        None => format!("There is no ticket {stem}."),
     })
 }
 
@@ -98,7 +99,7 @@ pub(super) async fn page(
         status: words::status(it.state),
         deps: it.deps.iter().map(|dep| Dep::new(queue, dep, it.awaiting.as_ref())).collect(),
         req: it.req.as_ref().map(|it| Req { text: words::cut(it, words::LINE), stem: Stem::new(it).ok() }),
-        attempts: it.attempts,
+        attempts: if it.attempts == 0 { String::new() } else { words::count(it.attempts.into(), "time") },
         created: created.map(|at| format!("{} ago", words::age(at))).unwrap_or_default(),
         body: words::cut(detail.body.trim(), words::TEXT),
         can_edit: it.lane == Lane::Waiting,

@@ -191,3 +191,18 @@ fn hostile_text_stays_text() {
         }
     }
 }
+
+#[test]
+fn a_page_says_which_queue_it_draws_and_counts_as_people_do() {
+    let panel = Served::new(&[
+        ("once.md", &ticket("Came back", "attempts: 1\n")),
+        ("twice.md", &ticket("Came back again", "attempts: 2\n")),
+    ]);
+    let folder = panel.queue().canonicalize().unwrap();
+    let page = panel.page("/");
+    assert!(page.contains(&format!("<code><bdi>{}</bdi></code>", folder.display())), "{page}");
+    assert!(panel.page("/ticket/once").contains("<dd>1 time</dd>"));
+    assert!(panel.page("/ticket/twice").contains("<dd>2 times</dd>"));
+    let gone = panel.get("/ticket/nope").body;
+    assert!(gone.contains("There is no ticket nope.") && !gone.contains("any more"), "{gone}");
+}

@@ -101,6 +101,8 @@ fn an_answer_that_comes_too_late_is_kept() {
     ] {
         let got = panel.post("/ticket/asks/answer", late);
         assert_eq!(got.status, 409, "{}", got.body);
+        assert!(got.body.contains("Not taken: asks asks nothing any more"), "{}", got.body);
+        assert!(!got.body.contains("asks-answer-1 asks nothing") && !got.body.contains("enode tickets list"));
         let (_, fields) = again(&got);
         for (name, value) in late {
             assert!(fields.contains(&((*name).to_owned(), (*value).to_owned())), "{name}: {fields:?}");
