@@ -91,7 +91,7 @@ fn each_library_stays_in_its_room() {
         "enode/src/tickets/client.rs",
     ];
     only_in("enode/src", "tonic", &wire);
-    for library in ["axum::", "askama::"] {
+    for library in ["axum::", "hyper::", "askama::"] {
         only_in("enode/src", library, &["enode/src/panel/"]);
     }
 }

@@ -2,6 +2,8 @@
 // answer form as a dialog.
 (() => {
   'use strict';
+  // Without this a page that loads itself again has no fields to type into.
+  document.body.dataset.script = '';
   const PERIOD = 5000;
   const $ = (selector, root = document) => root.querySelector(selector);
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];

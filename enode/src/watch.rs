@@ -30,6 +30,22 @@ pub(crate) fn changes(
     Ok(watcher)
 }
 
+/// The same for a queue, without what is hidden: that is no ticket but a draft, or the lock, which every worker opens all
+/// the time.
+///
+/// # Errors
+/// Where the folder cannot be watched.
+pub(crate) fn of_queue(
+    folder: &Path,
+    heard: impl Fn(Option<&OsStr>) + Send + 'static,
+) -> notify::Result<RecommendedWatcher> {
+    changes(folder, move |name| {
+        if !name.is_some_and(|name| name.as_encoded_bytes().starts_with(b".")) {
+            heard(name);
+        }
+    })
+}
+
 /// Our own reading makes such events; answering them would never end.
 fn is_reading(kind: &EventKind) -> bool {
     matches!(kind, EventKind::Access(kind) if !matches!(kind, AccessKind::Close(AccessMode::Write)))
@@ -40,6 +56,26 @@ mod tests {
     use std::{sync::mpsc, time::Duration};
 
     use super::*;
+
+    #[test]
+    fn what_is_hidden_in_a_queue_is_not_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let (sender, heard) = mpsc::channel();
+        let _watcher = of_queue(dir.path(), move |name| {
+            let _sent = sender.send(name.map(OsStr::to_owned));
+        })
+        .unwrap();
+        for name in [".tickets.lock", ".draft", "a.md"] {
+            std::fs::write(dir.path().join(name), "x").unwrap();
+        }
+        std::fs::rename(dir.path().join(".draft"), dir.path().join("b.md")).unwrap();
+        let mut names = Vec::new();
+        while names.last().is_none_or(|name| name != "b.md") {
+            names.push(heard.recv_timeout(Duration::from_secs(30)).unwrap().unwrap());
+        }
+        names.dedup();
+        assert_eq!(names, ["a.md", "b.md"]);
+    }
 
     #[test]
     fn what_changes_is_told_by_name_and_reading_is_no_change() {

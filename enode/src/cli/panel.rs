@@ -8,7 +8,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{Failure, Outcome, args::PanelArgs, out::Out};
 use crate::{
     config::{self, Config, defaults::MEDIATOR},
-    panel::serve::Setup,
+    detect,
+    panel::serve::{Limits, Setup},
     tickets::{
         Folder,
         client::{Address, Client},
@@ -41,10 +42,10 @@ pub(super) async fn run(args: &PanelArgs, node: Result<Config, String>, out: &Ou
         named(error, &files)
     })?;
     let listen = args.listen.or(said.listen).unwrap_or(LISTEN);
-    let setup = Setup { listen, folder: Arc::new(folder), runs, node };
+    let setup = Setup { listen, folder: Arc::new(folder), runs, node, limits: Limits::default() };
     let bound = setup.bind().await.map_err(refused)?;
-    let address = bound.address();
-    out.data(&serde_json::json!({"url": format!("http://{address}/")}), || format!("http://{address}/"))?;
+    let url = url(bound.address(), detect::hostname());
+    out.data(&serde_json::json!({"url": url}), || url.clone())?;
     let mut term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut int = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let stop = async {
@@ -53,8 +54,17 @@ pub(super) async fn run(args: &PanelArgs, node: Result<Config, String>, out: &Ou
             _ = int.recv() => {}
         }
     };
-    bound.run(stop).await?;
+    bound.run(stop).await;
     Ok(super::Exit::Done)
+}
+
+/// Where a browser finds it.
+fn url(address: SocketAddr, host: Option<String>) -> String {
+    match host {
+        // It stands for every address of this host, and is none.
+        Some(host) if address.ip().is_unspecified() => format!("http://{host}:{}/", address.port()),
+        Some(_) | None => format!("http://{address}/"),
+    }
 }
 
 /// Where the mediator is: flags and their variables, then the configuration, then what is there without one.
@@ -80,6 +90,16 @@ mod tests {
     struct Said {
         #[command(flatten)]
         args: PanelArgs,
+    }
+
+    #[test]
+    fn every_address_is_said_by_the_name_of_this_host() {
+        let said = |address: &str, host: Option<&str>| url(address.parse().unwrap(), host.map(str::to_owned));
+        assert_eq!(said("127.0.0.1:7071", Some("yard")), "http://127.0.0.1:7071/");
+        assert_eq!(said("[::1]:7071", Some("yard")), "http://[::1]:7071/");
+        assert_eq!(said("0.0.0.0:7072", Some("yard")), "http://yard:7072/");
+        assert_eq!(said("[::]:7072", Some("yard")), "http://yard:7072/");
+        assert_eq!(said("0.0.0.0:7072", None), "http://0.0.0.0:7072/");
     }
 
     #[test]

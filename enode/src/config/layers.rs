@@ -10,6 +10,7 @@ use figment::{
     value::{Dict, Map, Value},
 };
 
+use super::Fault;
 use crate::files;
 
 /// Values given on the command line.
@@ -126,15 +127,15 @@ impl Provider for &Layer {
 }
 
 /// Reads every layer; what cannot be read becomes a fault and the others are still looked at.
-pub(super) fn read(layers: &Layers, faults: &mut Vec<String>) -> Vec<Layer> {
+pub(super) fn read(layers: &Layers, faults: &mut Vec<Fault>) -> Vec<Layer> {
     let mut read = Vec::new();
     let files = layers.files.iter().map(|path| (path, false)).chain(layers.config.iter().map(|path| (path, true)));
     for (path, required) in files {
         match read_file(path) {
             Ok(Some(layer)) => read.push(layer),
-            Ok(None) if required => faults.push(format!("{}: no such file; `enode init` writes one", path.display())),
+            Ok(None) if required => faults.push(Fault::of_file(path, None, "no such file; `enode init` writes one")),
             Ok(None) => {}
-            Err(why) => faults.push(why),
+            Err(fault) => faults.push(fault),
         }
     }
     let mut env = Layer { from: From::Env, values: Dict::new() };
@@ -179,23 +180,23 @@ fn insert(into: &mut Dict, key: &str, value: &str) {
     }
 }
 
-fn read_file(path: &Path) -> Result<Option<Layer>, String> {
-    let shown = path.display();
-    let Some(file) = files::read_regular(path, LIMIT).map_err(|why| format!("{shown} {why}"))? else {
+fn read_file(path: &Path) -> Result<Option<Layer>, Fault> {
+    let Some(file) = files::read_regular(path, LIMIT).map_err(|why| Fault::of_file(path, None, why.to_string()))?
+    else {
         return Ok(None);
     };
     let text = String::from_utf8(file.bytes).map_err(|error| {
         let line = 1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count();
-        format!("{shown}:{line}: is not UTF-8 text; save it as UTF-8")
+        Fault::of_file(path, Some(line), "is not UTF-8 text; save it as UTF-8")
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let document = toml_edit::ImDocument::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text, span.start));
-        format!("{shown}:{line}: {}", error.message().trim().replace('\n', "; "))
+        Fault::of_file(path, Some(line), error.message().trim().replace('\n', "; "))
     })?;
     let mut lines = HashMap::new();
     note_lines(document.as_table(), "", text, &mut lines);
-    let values = toml::from_str(text).map_err(|error| format!("{shown}: {}", error.message()))?;
+    let values = toml::from_str(text).map_err(|error| Fault::of_file(path, None, error.message()))?;
     Ok(Some(Layer { from: From::File { path: path.to_owned(), lines }, values }))
 }
 

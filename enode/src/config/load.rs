@@ -6,7 +6,7 @@ use figment::{Figment, value::Value};
 use shared::NodeId;
 
 use super::{
-    Config, ConfigErrors, Need, Panel, Secret, defaults, fields, harness,
+    Config, ConfigErrors, Fault, Need, Panel, Secret, defaults, fields, harness,
     layers::{self, From, Layer, Layers},
 };
 use crate::{detect, files, policy::quarantine::Rule};
@@ -49,7 +49,7 @@ const KEYS: &[&str] = &[
 struct Loader {
     merged: Figment,
     layers: Vec<Layer>,
-    faults: Vec<String>,
+    faults: Vec<Fault>,
     /// A file could not be read.
     unread: bool,
     warnings: Vec<String>,
@@ -157,14 +157,13 @@ impl Loader {
     /// The value of a key, if any layer has it; a fault if it is not what it must be.
     fn take<T>(&mut self, key: &'static str, parse: fn(&Value) -> fields::Parsed<T>) -> Option<T> {
         let value = self.merged.find_value(key).ok()?;
-        let place = self.place(key);
         match parse(&value) {
             Ok(parsed) => {
-                self.origins.push((key, self.with_beaten(key, place)));
+                self.origins.push((key, self.with_beaten(key, self.place(key))));
                 Some(parsed)
             }
             Err(why) => {
-                self.faults.push(format!("{place} {why}"));
+                self.fault(key, why);
                 None
             }
         }
@@ -186,9 +185,9 @@ impl Loader {
         if beaten.is_empty() { place } else { format!("{place}, over {}", beaten.join(" and ")) }
     }
 
-    fn fault(&mut self, key: &str, why: &str) {
-        let place = self.place(key);
-        self.faults.push(format!("{place} {why}"));
+    fn fault(&mut self, key: &str, why: impl Into<String>) {
+        let fault = Fault::of(key, self.from(key), why);
+        self.faults.push(fault);
     }
 
     fn refuse_unknown(&mut self) {
@@ -203,9 +202,9 @@ impl Loader {
                     let strange = paths.filter(|path| !KEYS.contains(&path.as_str()));
                     self.faults.extend(strange.map(|path| unknown(&layer.from, &path)));
                 } else if key == "disk" {
-                    self.faults.push(format!("{} must be a table: [disk] with `min_free`", layer.from.place(key)));
+                    self.faults.push(Fault::of(key, Some(&layer.from), "must be a table: [disk] with `min_free`"));
                 } else if key == "panel" {
-                    self.faults.push(format!("{} must be a table: [panel] with `listen`", layer.from.place(key)));
+                    self.faults.push(Fault::of(key, Some(&layer.from), "must be a table: [panel] with `listen`"));
                 }
             }
         }
@@ -215,10 +214,10 @@ impl Loader {
         let Some(name) = self.take("name", fields::text) else {
             // A file that could not be read may well say it.
             if self.from("name").is_none() && !self.unread {
-                self.faults.push(
-                    "name is not set: give the agent's file with --config FILE (`enode init` makes one) and write name = \
-                     \"…\" into it, or give --name or ENODE_NAME"
-                        .to_owned(),
+                self.fault(
+                    "name",
+                    "is not set: give the agent's file with --config FILE (`enode init` makes one) and write name = \"…\" \
+                     into it, or give --name or ENODE_NAME",
                 );
             }
             return "unnamed".to_owned();
@@ -228,7 +227,7 @@ impl Loader {
                 self.fault("name", "must not have a slot: enode adds /0, /1, … itself when slots > 1");
             }
             Ok(_) => return name,
-            Err(error) => self.fault("name", &format!("is not usable: {error}")),
+            Err(error) => self.fault("name", format!("is not usable: {error}")),
         }
         "unnamed".to_owned()
     }
@@ -236,7 +235,7 @@ impl Loader {
     fn slots(&mut self) -> u32 {
         let slots = self.take("slots", fields::whole).unwrap_or(1);
         if !(1..=defaults::MAX_SLOTS).contains(&slots) {
-            self.fault("slots", &format!("must be from 1 to {}, not {slots}", defaults::MAX_SLOTS));
+            self.fault("slots", format!("must be from 1 to {}, not {slots}", defaults::MAX_SLOTS));
         }
         u32::try_from(slots).unwrap_or(1)
     }
@@ -248,7 +247,7 @@ impl Loader {
         }
         for url in &urls {
             if !is_mediator_url(url) {
-                self.fault(key, &format!("{url:?} is not http://HOST:PORT or https://HOST:PORT"));
+                self.fault(key, format!("{url:?} is not http://HOST:PORT or https://HOST:PORT"));
             }
         }
         Some(urls)
@@ -268,7 +267,7 @@ impl Loader {
                             "{why}; copy the ca.crt there that `mediator pki init` wrote on the mediator's host"
                         );
                         match need {
-                            Need::All => self.fault("ca_file", &why),
+                            Need::All => self.fault("ca_file", why),
                             Need::Owner => self.warnings.push(format!("{} {why}", self.place("ca_file"))),
                         }
                     }
@@ -294,7 +293,7 @@ impl Loader {
             if name == "ENODE_TOKEN" {
                 self.fault("pass_env", "must not hold ENODE_TOKEN: a step would learn the token of the node");
             } else if name.is_empty() || name.contains(['=', '\0']) {
-                self.fault("pass_env", &format!("{name:?} is not the name of an environment variable"));
+                self.fault("pass_env", format!("{name:?} is not the name of an environment variable"));
             }
         }
         names
@@ -342,7 +341,7 @@ impl Loader {
                 }
                 Ok(_) => {}
                 Err(why) if need == Need::Owner => self.warnings.push(format!("{} {why}", self.place(name))),
-                Err(why) => self.fault(name, &format!("{why}; `mediator pki issue --role node` makes both files")),
+                Err(why) => self.fault(name, format!("{why}; `mediator pki issue --role node` makes both files")),
             }
         }
         Some((cert, key))
@@ -358,15 +357,16 @@ impl Loader {
                 self.fault("token", "and token_file are both set in one place: keep one of them");
                 None
             }
-            (Some(token), file) if file.is_none() || rank("token") > rank("token_file") => self.checked_token(token),
+            (Some(token), file) if file.is_none() || rank("token") > rank("token_file") => {
+                self.checked_token("token", token)
+            }
             (_, Some(path)) => match read_text(&path, 4096) {
                 Ok((text, mode)) => {
                     if mode & 0o077 != 0 {
                         self.warnings.push(format!("{} can be read by others: chmod 600 it", path.display()));
                     }
-                    let place = self.place("token_file");
-                    self.checked_token(text.trim().to_owned()).or_else(|| {
-                        self.faults.push(format!("{place}: {} holds no token", path.display()));
+                    self.checked_token("token_file", text.trim().to_owned()).or_else(|| {
+                        self.fault("token_file", format!("{} holds no token", path.display()));
                         None
                     })
                 }
@@ -375,7 +375,7 @@ impl Loader {
                     None
                 }
                 Err(why) => {
-                    self.fault("token_file", &format!("{why}; `mediator token create --role node` makes a token"));
+                    self.fault("token_file", format!("{why}; `mediator token create --role node` makes a token"));
                     None
                 }
             },
@@ -389,22 +389,22 @@ impl Loader {
         }
     }
 
-    fn checked_token(&mut self, token: String) -> Option<Secret> {
+    fn checked_token(&mut self, key: &str, token: String) -> Option<Secret> {
         if token.is_empty() {
             return None;
         }
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            self.faults.push("the token must be one word of printable ASCII characters".to_owned());
+            self.fault(key, "must be one word of printable ASCII characters");
         }
         Some(Secret::new(token))
     }
 }
 
-fn unknown(from: &From, key: &str) -> String {
+fn unknown(from: &From, key: &str) -> Fault {
     let near =
         KEYS.iter().min_by_key(|known| shared::distance(known, key)).filter(|known| shared::distance(known, key) <= 3);
     let hint = near.map_or_else(|| format!("known keys: {}", KEYS.join(", ")), |near| format!("did you mean {near}?"));
-    format!("{} is not a known key; {hint}", from.place(key))
+    Fault::of(key, Some(from), format!("is not a known key; {hint}"))
 }
 
 fn find<'a>(values: &'a figment::value::Dict, key: &str) -> Option<&'a Value> {

@@ -4,6 +4,7 @@
 //! environment (`ENODE_SLOTS`, nested keys with `__`: `ENODE_DISK__MIN_FREE`), flags. Unknown keys are refused and
 //! every fault is reported at once with its place. The owner's policy file is not configuration: see `policy`.
 
+mod fault;
 mod fields;
 pub mod harness;
 mod layers;
@@ -23,6 +24,7 @@ use shared::{Duration, NodeId, domain::Capability};
 
 use crate::policy::quarantine::Rule;
 
+pub use fault::{ConfigErrors, Fault};
 pub(crate) use layers::line_of;
 pub use layers::{Flags, Layers};
 pub(crate) use load::is_mediator_url;
@@ -96,32 +98,6 @@ pub struct Panel {
     pub token_file: Option<PathBuf>,
     /// `--ca-file`.
     pub ca_file: Option<PathBuf>,
-}
-
-/// Everything that is wrong with the configuration, each with its place.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", self.list())]
-pub struct ConfigErrors(pub Vec<String>);
-
-impl ConfigErrors {
-    /// Whether something in `[panel]` is wrong.
-    #[must_use]
-    pub fn concern_the_panel(&self) -> bool {
-        self.0.iter().any(|fault| fault.contains(": panel") || fault.contains(": ENODE_PANEL"))
-    }
-
-    fn list(&self) -> String {
-        let count = match self.0.len() {
-            1 => "one fault".to_owned(),
-            many => format!("{many} faults"),
-        };
-        let mut text = format!("the configuration has {count}:");
-        for fault in &self.0 {
-            text.push_str("\n  - ");
-            text.push_str(fault);
-        }
-        text
-    }
 }
 
 /// What a command needs of the configuration.

@@ -253,6 +253,16 @@ fn the_panel_has_a_table_with_the_checks_of_its_flags() {
         let error = load(&Layers { config: Some(own), ..Layers::default() }).unwrap_err();
         assert!(error.to_string().contains(want) && error.concern_the_panel(), "{text}: {error}");
     }
-    let other = ConfigErrors(vec!["yard.toml:1: slots must be a whole number".to_owned()]);
-    assert!(!other.concern_the_panel());
+    // Whatever a text says, it is the setting that counts.
+    for (name, text) in [("yard", "slots = \"x: panel\""), ("a: panel b", ""), ("yard", "panels = 1")] {
+        let own = place.file("a: panel.toml", &format!("name = \"{name}\"\n{text}\n"));
+        let error = load(&Layers { config: Some(own), ..Layers::default() }).unwrap_err();
+        assert!(!error.concern_the_panel(), "{text}: {error}");
+    }
+    layers.env = env(&[("HOME", "/home/u"), ("ENODE_PANEL__LISTEN", "here"), ("ENODE_PANELS", "x")]);
+    let error = load(&layers).unwrap_err();
+    let keys: Vec<_> = error.0.iter().map(|it| it.key().unwrap_or_default()).collect();
+    assert_eq!(keys, ["panels", "panel.listen"], "{error}");
+    layers.env = env(&[("HOME", "/home/u"), ("ENODE_PANEL__LISEN", "x")]);
+    assert!(load(&layers).unwrap_err().concern_the_panel());
 }

@@ -24,7 +24,7 @@ use super::{
     shell::{Shell, here},
     sight::Asked,
     ticket::stem,
-    words::escaped,
+    words::{LINE, cut, escaped},
 };
 use crate::tickets::ask::{self, AnswerError};
 
@@ -79,7 +79,14 @@ pub(super) async fn write(
         ) => {
             let (code, why) = match error {
                 AnswerError::Empty => (StatusCode::UNPROCESSABLE_ENTITY, "Say something, or choose.".to_owned()),
-                error => (StatusCode::CONFLICT, format!("Not taken: {error}.")),
+                // In its own words these lead to the command line.
+                AnswerError::Missing(_) | AnswerError::NotAsking(_) | AnswerError::Answered(_) => {
+                    let why = "Not taken: That question is not asked any more. What is asked now stands here.";
+                    (StatusCode::CONFLICT, why.to_owned())
+                }
+                error @ (AnswerError::Value(_) | AnswerError::Io(_)) => {
+                    (StatusCode::CONFLICT, format!("Not taken: {error}."))
+                }
             };
             again(&panel, &visit, &name, &fields, code, why).await
         }
@@ -148,9 +155,12 @@ async fn again(
 ) -> Result<Response, Fault> {
     let Asked { sight, stem, shell } = Asked::new(panel, visit, name, fields.back()).await?;
     let Some(mut ask) = Asking::new(&sight.queue, &stem) else {
-        return Err(Fault::conflict(format!("{stem} asks nothing any more. {why}")));
+        // Who says why: there is no such ticket, or somebody was faster.
+        sight.find(&stem)?;
+        let why = format!("Not taken: {stem} asks nothing any more, since somebody has answered or has taken it over.");
+        return Err(Fault::conflict(why));
     };
     ask.typed(fields);
-    ask.wrong = why;
+    ask.wrong = cut(&why, LINE);
     fault::page_with(code, &Page { shell, ask })
 }

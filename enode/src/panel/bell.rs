@@ -25,6 +25,8 @@ pub(super) struct Bell {
 
 /// How many questions have their form in the bell.
 const FORMS: usize = 20;
+/// How many options a form shows.
+const OPTIONS: usize = 100;
 
 /// A ticket whose last question has no answer.
 #[derive(Debug, Clone)]
@@ -38,6 +40,8 @@ pub(super) struct Asking {
     pub(super) asked: String,
     /// What it offers to choose from.
     pub(super) groups: Vec<Choices>,
+    /// So many that no form shows them.
+    pub(super) too_many: usize,
     /// Which question the person saw: a letter may mean something else in another one.
     pub(super) seen: String,
     /// What was typed and could not be taken.
@@ -93,6 +97,9 @@ impl Asking {
         let body = ticket.text.body();
         let last = question::sections(body).into_iter().rfind(|it| it.kind == question::Kind::Question);
         let text = last.as_ref().map_or("", |it| it.text);
+        let groups = question::options(body);
+        let count: usize = groups.iter().map(|it| it.options.len()).sum();
+        let is_much = count > OPTIONS;
         Some(Self {
             of: ticket.stem.clone(),
             stem: ticket.stem.to_string(),
@@ -100,7 +107,8 @@ impl Asking {
             title: cut(&ticket.title, LINE),
             question: cut(&question::readable(text), QUESTION),
             asked: asked(ticket.asked_at),
-            groups: question::options(body).into_iter().map(Choices::new).collect(),
+            groups: if is_much { Vec::new() } else { groups.into_iter().map(Choices::new).collect() },
+            too_many: if is_much { count } else { 0 },
             seen: sha256_hex(text.as_bytes()),
             typed: String::new(),
             wrong: String::new(),
@@ -127,7 +135,7 @@ impl Choices {
     fn new(group: Group) -> Self {
         let item = |it: shared::ticket::options::Item| Item { letter: it.letter, label: it.label, is_chosen: false };
         let items = group.options.into_iter().map(item).collect();
-        Self { number: group.number, title: group.title, items, note: String::new() }
+        Self { number: group.number, title: cut(&group.title, LINE), items, note: String::new() }
     }
 }
 

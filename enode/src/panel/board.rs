@@ -14,17 +14,19 @@ use super::{
     search::Words,
     shell::{Shell, here},
     sight::Sight,
-    words,
+    words::{self, Few},
 };
-use crate::tickets::{check, check::Fault as Odd, view};
+use crate::tickets::{check::Fault as Odd, view};
 
 #[derive(Template)]
 #[template(path = "board.html")]
-struct Board {
+struct Board<'a> {
     shell: Shell,
     node: Node,
     filter: Filter,
     choices: Vec<Chip>,
+    /// The queue's folder, whole: several panels may be open.
+    folder: String,
     /// The address of everything but what is done.
     unfinished: String,
     lanes: Vec<Lane>,
@@ -33,7 +35,7 @@ struct Board {
     surplus: usize,
     shown: usize,
     /// Files that are no tickets, files that do not count, and circles.
-    odd: Vec<Odd>,
+    odd: &'a Few<Odd>,
 }
 
 /// One word of the filter.
@@ -81,11 +83,12 @@ pub(super) async fn page(
     fault::page(&draw(&panel, &visit, &uri, &*sight?, node))
 }
 
-fn draw(panel: &Shared, visit: &Visit, uri: &Uri, sight: &Sight, node: Node) -> Board {
-    let Sight { queue, page } = sight;
+fn draw<'a>(panel: &Shared, visit: &Visit, uri: &Uri, sight: &'a Sight, node: Node) -> Board<'a> {
+    let Sight { queue, page, odd } = sight;
     let filter = Filter::read(uri.query().unwrap_or_default());
     let mut shell = Shell::new(panel, visit, here(uri), "board", sight);
     shell.reloads = true;
+    let folder = panel.folder.path();
     let words = Words::new(&filter.words);
     let fits = |it: &&view::View| {
         filter.shows(it.state) && (filter.words.is_empty() || queue.find(&it.stem).is_some_and(|it| words.fit(it)))
@@ -101,11 +104,11 @@ fn draw(panel: &Shared, visit: &Visit, uri: &Uri, sight: &Sight, node: Node) -> 
         is_chosen: filter.has(choice),
         count: page.tickets.iter().filter(|it| it.state == choice).count(),
     };
-    let odd = check::check(queue).into_iter().filter(|it| matches!(it.kind, "broken" | "twin" | "cycle")).collect();
     Board {
         lanes: [OfFile::Waiting, OfFile::InProgress, OfFile::Done].map(lane).into(),
         choices: Choice::ALL.map(chip).into(),
         unfinished: filter.with(Choice::ALL.into_iter().filter(|it| *it != Status::Done)).address(),
+        folder: std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()).display().to_string(),
         shown: shown.len(),
         total: page.total,
         surplus: page.surplus,

@@ -5,8 +5,13 @@ use shared::{
     ticket::{Hold, Status},
 };
 
-use super::words::{self, LINE, cut};
+use super::words::{self, Few, LINE, cut};
 use crate::tickets::view::View;
+
+/// How many deps a card names; its ticket's page has all of them.
+const DEPS: usize = 5;
+/// How many warnings stand on it.
+const WARNINGS: usize = 3;
 
 /// The words of a card; the template adds nothing to them.
 #[derive(Debug, Clone)]
@@ -19,12 +24,12 @@ pub(super) struct Card {
     pub(super) place: Option<usize>,
     pub(super) meter: Meter,
     /// Stems that are not done; the awaited answer is not among them.
-    pub(super) unmet: Vec<String>,
+    pub(super) unmet: Few<String>,
     /// Its question has no answer.
     pub(super) asks: bool,
     /// For how many days, if anybody has noted it.
     pub(super) asked: String,
-    pub(super) warnings: Vec<String>,
+    pub(super) warnings: Few<String>,
     pub(super) owner: String,
     pub(super) run: String,
     /// How long somebody has had it.
@@ -40,24 +45,30 @@ pub(super) struct Meter {
 
 impl Meter {
     pub(super) fn says(&self) -> String {
+        format!("Priority {}", self.value())
+    }
+
+    /// Where it stands beside its name.
+    pub(super) fn value(&self) -> String {
         if self.effective == self.own {
-            format!("Priority {} of 5", self.effective)
+            format!("{} of 5", self.effective)
         } else {
-            format!("Priority {} of 5, inherited; its own is {}", self.effective, self.own)
+            format!("{} of 5, inherited; its own is {}", self.effective, self.own)
         }
     }
 }
 
 impl Card {
     pub(super) fn new(view: &View) -> Self {
-        let (unmet, asks) = match &view.hold {
-            Some(Hold::DepsWait { unmet }) => (unmet.iter().map(ToString::to_string).collect(), false),
-            Some(Hold::AnswerWait { awaiting, unmet }) => {
-                (unmet.iter().filter(|it| *it != awaiting).map(ToString::to_string).collect(), true)
-            }
+        let (awaited, unmet) = match &view.hold {
+            Some(Hold::DepsWait { unmet }) => (None, unmet.as_slice()),
+            Some(Hold::AnswerWait { awaiting, unmet }) => (Some(awaiting), unmet.as_slice()),
             // The meter with one notch is the whole sign of it.
-            Some(Hold::LowestWaits { .. }) | None => (Vec::new(), false),
+            Some(Hold::LowestWaits { .. }) | None => (None, [].as_slice()),
         };
+        let asks = awaited.is_some();
+        let unmet = Few::new(unmet.iter().filter(|it| Some(*it) != awaited), DEPS);
+        let warnings = Few::new(&view.warnings, WARNINGS);
         Self {
             stem: view.stem.to_string(),
             title: cut(&view.title, LINE),
@@ -65,10 +76,10 @@ impl Card {
             status: view.state,
             place: view.place,
             meter: Meter { effective: view.effective, own: view.priority },
-            unmet,
+            unmet: unmet.map(ToString::to_string),
             asks,
             asked: asked(view.asked_at.filter(|_| asks)),
-            warnings: view.warnings.iter().map(|it| cut(it, LINE)).collect(),
+            warnings: warnings.map(|it| cut(it, LINE)),
             owner: cut(&view.owner, LINE),
             run: cut(view.session_id.as_deref().unwrap_or_default(), LINE),
             since: view.assigned_at.map(words::age).unwrap_or_default(),

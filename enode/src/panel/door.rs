@@ -1,7 +1,7 @@
 //! Who may come in. On loopback everybody on this machine may; on any other address whoever has said `panel_token` of
 //! the owner's policy file, which is read again each time, so that a new word there shuts everybody out at once.
 
-use std::path::PathBuf;
+use std::{sync::Arc, time::Duration};
 
 use askama::Template;
 use axum::{
@@ -13,12 +13,8 @@ use axum::{
 use shared::sha256_hex;
 use subtle::ConstantTimeEq;
 
-use super::{Shared, fault, fault::Fault, fields::Fields};
-use crate::{
-    clock,
-    config::Secret,
-    policy::file::{self, Seen},
-};
+use super::{Shared, fault, fault::Fault, fields::Fields, looks::Looks};
+use crate::{clock, config::Secret, policy::file::Seen};
 
 /// Shorter ones can be guessed.
 const SHORTEST: usize = 16;
@@ -29,8 +25,15 @@ pub(super) struct Door {
     /// Drawn at the start; nobody else knows it.
     secret: String,
     /// The policy file with the token; none on loopback.
-    lock: Option<PathBuf>,
+    lock: Option<Arc<Looks>>,
 }
+
+/// On an answer to a wrong token: it is given [`LATER`], by the guard and so outside of the places for work.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wrong;
+
+/// Guessing is slow: no more than one for each connection in this time.
+pub(super) const LATER: Duration = Duration::from_secs(1);
 
 /// What came with a request that may come in.
 #[derive(Debug, Clone)]
@@ -42,7 +45,7 @@ pub(super) struct Visit {
 }
 
 impl Door {
-    pub(super) fn new(lock: Option<PathBuf>) -> Self {
+    pub(super) fn new(lock: Option<Arc<Looks>>) -> Self {
         Self { secret: format!("{}{}", clock::random_hex(32), clock::random_hex(32)), lock }
     }
 
@@ -62,11 +65,11 @@ impl Door {
     }
 
     /// Whether a request may come in; `None`: it must say the token first.
-    pub(super) fn visit(&self, headers: &HeaderMap) -> Result<Option<Visit>, Fault> {
+    pub(super) async fn visit(&self, headers: &HeaderMap) -> Result<Option<Visit>, Fault> {
         let Some(lock) = &self.lock else {
             return Ok(Some(Visit { csrf: self.csrf(""), can_leave: false }));
         };
-        let token = token(lock).map_err(|why| Fault::new(StatusCode::SERVICE_UNAVAILABLE, "Shut", why))?;
+        let token = token(lock).await.map_err(|why| Fault::new(StatusCode::SERVICE_UNAVAILABLE, "Shut", why))?;
         let session = self.derive("session", token.reveal());
         let shown = cookie(headers).unwrap_or_default();
         let bearer = headers.get(header::AUTHORIZATION).and_then(|it| it.to_str().ok());
@@ -76,9 +79,9 @@ impl Door {
     }
 
     /// The cookie for whoever says the token.
-    fn enter(&self, said: &str) -> Result<Option<String>, Fault> {
+    async fn enter(&self, said: &str) -> Result<Option<String>, Fault> {
         let Some(lock) = &self.lock else { return Ok(None) };
-        let token = token(lock).map_err(|why| Fault::new(StatusCode::SERVICE_UNAVAILABLE, "Shut", why))?;
+        let token = token(lock).await.map_err(|why| Fault::new(StatusCode::SERVICE_UNAVAILABLE, "Shut", why))?;
         let session = self.derive("session", token.reveal());
         Ok(same(said.trim(), token.reveal()).then(|| format!("{COOKIE}={session}; Path=/; HttpOnly; SameSite=Lax")))
     }
@@ -99,10 +102,10 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
 ///
 /// # Errors
 /// Why there is none, and what instead.
-pub(super) fn token(policy: &std::path::Path) -> Result<Secret, String> {
-    let path = policy.display();
+pub(super) async fn token(policy: &Looks) -> Result<Secret, String> {
+    let path = policy.path().display();
     let hint = format!("write panel_token = \"…\" with at least {SHORTEST} characters into {path}");
-    match file::look(policy) {
+    match policy.look().await {
         Seen::Written(written) => match written.panel_token {
             Some(token) if token.reveal().trim().len() >= SHORTEST => Ok(Secret::new(token.reveal().trim().to_owned())),
             Some(_) => Err(format!("panel_token is too short: {hint}")),
@@ -132,7 +135,7 @@ pub(super) async fn write(
     State(panel): State<Shared>,
     Extension(fields): Extension<Fields>,
 ) -> Result<Response, Fault> {
-    match panel.door.enter(fields.get("token"))? {
+    match panel.door.enter(fields.get("token")).await? {
         Some(cookie) => {
             let mut response = Redirect::to(fields.back()).into_response();
             let cookie = HeaderValue::from_str(&cookie).map_err(|error| Fault::broken(&error))?;
@@ -141,7 +144,8 @@ pub(super) async fn write(
         }
         None => {
             tracing::warn!("somebody said a wrong panel_token");
-            fault::page_with(StatusCode::UNAUTHORIZED, &Login { csrf: panel.door.csrf(""), wrong: true })
+            let page = Login { csrf: panel.door.csrf(""), wrong: true };
+            Ok((Extension(Wrong), fault::page_with(StatusCode::UNAUTHORIZED, &page)?).into_response())
         }
     }
 }

@@ -17,16 +17,13 @@ use super::{
     door::Visit,
     fault::{self, Fault},
     fields::Fields,
-    new::{Draft, pick_again, priority},
+    new::{self, Draft, pick_again, priority},
     pick,
     shell::{Shell, here},
     sight::{Asked, Sight},
     words::escaped,
 };
 use crate::tickets::save::{self, SaveError};
-
-/// A larger text is edited in its file.
-const LARGEST: usize = 1 << 20;
 
 #[derive(Template)]
 #[template(path = "edit.html")]
@@ -42,13 +39,30 @@ struct Page {
 fn open<'a>(sight: &'a Sight, stem: &Stem) -> Result<&'a Ticket, Fault> {
     let ticket = sight.find(stem)?;
     match ticket.lane {
-        Lane::Waiting if ticket.text.body().len() > LARGEST => {
-            Err(Fault::conflict(format!("{stem} has more than 1 MiB of text: edit its file {}.", ticket.file)))
-        }
-        Lane::Waiting => Ok(ticket),
+        Lane::Waiting => match too_large(ticket) {
+            // Half of it in a form would be half of it in the file.
+            Some(what) => Err(Fault::conflict(format!("{stem} has {what}: edit its file {} by hand.", ticket.file))),
+            None => Ok(ticket),
+        },
         Lane::InProgress => Err(Fault::conflict(format!("{stem} is in progress: unassign it before you edit it."))),
         Lane::Done => Err(Fault::conflict(format!("{stem} is done, and what is done is read only."))),
     }
+}
+
+/// What of a ticket no form shows whole.
+fn too_large(ticket: &Ticket) -> Option<String> {
+    let lines = [
+        ("title", ticket.title.as_str()),
+        ("kind", ticket.kind.as_str()),
+        ("req", ticket.req.as_deref().unwrap_or_default()),
+    ];
+    if let Some((name, _)) = lines.into_iter().find(|(_, line)| !new::fits(line)) {
+        return Some(format!("a {name} of more than {} characters", new::LONGEST));
+    }
+    if ticket.deps.len() > new::DEPS {
+        return Some(format!("more than {} deps", new::DEPS));
+    }
+    (ticket.text.body().len() > new::TEXT).then(|| "more than 1 MiB of text".to_owned())
 }
 
 fn print(ticket: &Ticket) -> String {
@@ -133,6 +147,7 @@ fn change(queue: &Queue, ticket: &Ticket, fields: &Fields) -> Result<String, Str
     if after.kind.trim() == key::ANSWER && before.kind != key::ANSWER {
         return Err("kind: an answer is written with the form of its question".to_owned());
     }
+    new::check(fields)?;
     priority(&after.priority)?;
     let mut text: Document = (*ticket.text).clone();
     for (name, old, new) in [

@@ -8,6 +8,11 @@ use axum::{
     response::{Html, IntoResponse, Response},
 };
 
+use super::{
+    kept::{Kept, Sent},
+    words::{LINE, cut},
+};
+
 /// A status and a sentence that says what instead.
 #[derive(Debug, Clone, Template)]
 #[template(path = "fault.html")]
@@ -15,11 +20,32 @@ pub(super) struct Fault {
     code: StatusCode,
     title: &'static str,
     why: String,
+    /// Where to go from here, and what that is called.
+    to: (&'static str, &'static str),
+    /// What was sent, to be sent once more.
+    kept: Option<Box<Kept>>,
 }
 
 impl Fault {
     pub(super) fn new(code: StatusCode, title: &'static str, why: impl Into<String>) -> Self {
-        Self { code, title, why: why.into() }
+        // It may say what somebody has sent.
+        Self { code, title, why: cut(&why.into(), LINE), to: ("/", "To the board"), kept: None }
+    }
+
+    /// Who writes and has not said the token, or not since the panel was started. A stranger's form is not even read;
+    /// the browser still has it.
+    pub(super) fn locked(is_write: bool) -> Self {
+        let why = if is_write {
+            "Say the token first, in another tab; then load this page again: the browser sends what you wrote once more."
+        } else {
+            "Say the token first."
+        };
+        Self { to: ("/login", "Say the token"), ..Self::new(StatusCode::UNAUTHORIZED, "Refused", why) }
+    }
+
+    /// With the form that could not be taken.
+    pub(super) fn keeping(self, sent: &Sent) -> Self {
+        Self { kept: sent.kept().map(Box::new), ..self }
     }
 
     pub(super) fn refused(why: impl Into<String>) -> Self {
@@ -48,7 +74,10 @@ impl Fault {
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         let text = self.render().unwrap_or_else(|_| self.title.to_owned());
-        (self.code, Html(text)).into_response()
+        let mut response = (self.code, Html(text)).into_response();
+        // For the guard, who has what was sent.
+        response.extensions_mut().insert(self);
+        response
     }
 }
 

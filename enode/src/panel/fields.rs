@@ -1,13 +1,23 @@
 //! What a form or an address says: names with values, in their order.
 
+use std::sync::Arc;
+
+/// The longest address that is come back to, in bytes: it stands in many forms of a page.
+pub(super) const ADDRESS: usize = 4 << 10;
+
 /// Pairs of a form that has passed the guard.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Fields(Vec<(String, String)>);
+pub(super) struct Fields(Arc<[(String, String)]>);
 
 impl Fields {
     /// From `a=b&c=d`, percent-decoded.
     pub(super) fn read(text: &[u8]) -> Self {
         Self(form_urlencoded::parse(text).map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
+    }
+
+    /// All of it.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// The first value of a name; empty where it is not there.
@@ -35,7 +45,7 @@ impl Fields {
     /// Where to go afterwards: a page of ours, or the board.
     pub(super) fn back(&self) -> &str {
         let back = self.get("back");
-        let plain = back.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+        let plain = back.len() <= ADDRESS && back.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
         if plain && back.starts_with('/') && !back.starts_with("//") { back } else { "/" }
     }
 }

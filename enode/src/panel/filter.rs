@@ -9,6 +9,9 @@ use super::fields::Fields;
 /// How many done tickets are drawn at a time.
 pub(super) const DONE_STEP: usize = 20;
 
+/// Longer searches are cut, as the page then shows.
+const WORDS: usize = 1_000;
+
 /// One view of the board.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Filter {
@@ -34,7 +37,7 @@ impl Filter {
             fields.all("state").flat_map(|words| words.split(',')).filter_map(Choice::read).collect();
         Self {
             chosen: if chosen.is_empty() { all.chosen } else { chosen },
-            words: fields.get("q").trim().to_owned(),
+            words: fields.get("q").trim().chars().take(WORDS).collect::<String>().trim_end().to_owned(),
             done: fields.get("done").parse().unwrap_or(DONE_STEP).max(DONE_STEP),
         }
     }

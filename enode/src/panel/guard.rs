@@ -1,9 +1,10 @@
 //! What every request passes, and what every answer carries. In this order: `Host`, `Origin`, the token, and on every
 //! write the CSRF token. It stands in front of all pages, so that none can be forgotten.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
+    Extension,
     body::{Body, to_bytes},
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header, uri::Authority},
@@ -13,9 +14,11 @@ use axum::{
 
 use super::{
     Shared,
-    door::{self, Visit},
+    door::{self, LATER, Visit, Wrong},
     fault::Fault,
     fields::Fields,
+    kept::Sent,
+    seats::Seat,
 };
 
 /// A form that takes longer to arrive holds memory for nobody.
@@ -23,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Larger forms are refused; a text of 1 MiB may be sent percent-encoded.
 const LARGEST: usize = 4 << 20;
+
+/// Those without a text of their own: whoever has not said the token yet may send one of these, and no more.
+const SMALL: usize = 64 << 10;
 
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                    form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -40,9 +46,20 @@ const HEADERS: [(&str, &str); 7] = [
 
 pub(super) async fn guard(State(panel): State<Shared>, request: Request, next: Next) -> Response {
     let mut response = match admit(&panel, request).await {
-        Ok(request) => next.run(request).await,
+        Ok((request, sent)) => {
+            // Not before: a form that does not arrive must hold no place.
+            let _work = request.extensions().get::<Arc<Seat>>().map(Seat::work);
+            let mut response = next.run(request).await;
+            match (response.extensions_mut().remove::<Fault>(), sent) {
+                (Some(fault), Some(sent)) => fault.keeping(&sent).into_response(),
+                (Some(_) | None, _) => response,
+            }
+        }
         Err(response) => response,
     };
+    if response.extensions().get::<Wrong>().is_some() {
+        tokio::time::sleep(LATER).await;
+    }
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
@@ -51,7 +68,7 @@ pub(super) async fn guard(State(panel): State<Shared>, request: Request, next: N
     response
 }
 
-async fn admit(panel: &Shared, request: Request) -> Result<Request, Response> {
+async fn admit(panel: &Shared, request: Request) -> Result<(Request, Option<Sent>), Response> {
     let host = host(&request).map_err(IntoResponse::into_response)?;
     if panel.door.is_local() && !is_loopback(&host) {
         let why = format!("{host} is not a name of this machine: open the panel as localhost or 127.0.0.1.");
@@ -61,26 +78,29 @@ async fn admit(panel: &Shared, request: Request) -> Result<Request, Response> {
     check_origin(request.headers(), &host, is_write).map_err(IntoResponse::into_response)?;
     let path = request.uri().path().to_owned();
     let is_open = path == "/login" || path.starts_with("/assets/");
-    let visit = match panel.door.visit(request.headers()).map_err(IntoResponse::into_response)? {
+    let visit = match panel.door.visit(request.headers()).await.map_err(IntoResponse::into_response)? {
         Some(visit) => visit,
         None if is_open => Visit { csrf: panel.door.csrf(""), can_leave: false },
-        None if is_write || path == "/events" => {
-            return Err(Fault::new(StatusCode::UNAUTHORIZED, "Refused", "Say the token first.").into_response());
+        None => {
+            let is_guess = request.headers().contains_key(header::AUTHORIZATION);
+            let is_page = !is_write && path != "/events";
+            let shut =
+                if is_page { Redirect::to("/login").into_response() } else { Fault::locked(is_write).into_response() };
+            return Err(if is_guess { (Extension(Wrong), shut).into_response() } else { shut });
         }
-        None => return Err(Redirect::to("/login").into_response()),
     };
-    let mut request = request;
+    let (mut request, mut sent) = (request, None);
     if is_write {
         // Whoever is in may say the token again.
         let csrf = if path == "/login" { panel.door.csrf("") } else { visit.csrf.clone() };
-        request = written(request, &csrf).await.map_err(IntoResponse::into_response)?;
+        (request, sent) = written(request, csrf).await.map_err(IntoResponse::into_response)?;
     }
     request.extensions_mut().insert(visit);
-    Ok(request)
+    Ok((request, sent))
 }
 
-/// Reads a form and checks that it is one of ours.
-async fn written(request: Request, csrf: &str) -> Result<Request, Fault> {
+/// Reads a form and checks that it is one of ours. Comes with what can be shown again, which is nothing at the door.
+async fn written(request: Request, csrf: String) -> Result<(Request, Option<Sent>), Fault> {
     let (mut parts, body) = request.into_parts();
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/x-www-form-urlencoded") {
@@ -89,19 +109,25 @@ async fn written(request: Request, csrf: &str) -> Result<Request, Fault> {
     }
     let slow =
         |_| Fault::new(StatusCode::REQUEST_TIMEOUT, "Refused", "The form did not arrive in time: send it again.");
-    let bytes = tokio::time::timeout(PATIENCE, to_bytes(body, LARGEST)).await.map_err(slow)?.map_err(|_| {
-        let why = "The form is larger than 4 MiB: edit the ticket's file instead.";
-        Fault::new(StatusCode::PAYLOAD_TOO_LARGE, "Too large", why)
-    })?;
+    let has_text = ["/new", "/edit", "/answer"].iter().any(|it| parts.uri.path().ends_with(it));
+    let (most, why) = if has_text {
+        (LARGEST, "The form is larger than 4 MiB: edit the ticket's file instead.")
+    } else {
+        (SMALL, "The form is larger than 64 KiB.")
+    };
+    let large = |_| Fault::new(StatusCode::PAYLOAD_TOO_LARGE, "Too large", why);
+    let bytes = tokio::time::timeout(PATIENCE, to_bytes(body, most)).await.map_err(slow)?.map_err(large)?;
     let fields = Fields::read(&bytes);
-    if !door::same(fields.get("csrf"), csrf) {
-        return Err(Fault::refused(
-            "The form does not come from this panel, or from before it was started: go back, load the page again, and \
-             send it once more.",
-        ));
+    let path = parts.uri.path().to_owned();
+    let is_form = !matches!(path.as_str(), "/login" | "/logout");
+    if !door::same(fields.get("csrf"), &csrf) {
+        let why = "The form does not come from this panel, or from before it was started: nothing was done.";
+        let fault = Fault::refused(why);
+        return Err(if is_form { fault.keeping(&Sent { path, csrf, fields }) } else { fault });
     }
+    let sent = is_form.then(|| Sent { path, csrf, fields: fields.clone() });
     parts.extensions.insert(fields);
-    Ok(Request::from_parts(parts, Body::empty()))
+    Ok((Request::from_parts(parts, Body::empty()), sent))
 }
 
 /// The one name that a request was sent to.

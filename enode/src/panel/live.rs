@@ -10,10 +10,10 @@ use axum::{
     },
 };
 use futures::{StreamExt, stream};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, watch as version};
 
 use super::{Panel, Shared, node::Node, sight::Sight};
-use crate::{clock, tickets::Folder, watch::changes};
+use crate::{clock, tickets::Folder, watch};
 
 /// Where nothing tells of changes.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ const DAY: i64 = 24 * 60 * 60 * 1_000;
 
 /// The number of changes so far.
 pub(super) struct Live {
-    version: watch::Sender<u64>,
+    version: version::Sender<u64>,
     bell: Arc<Notify>,
     _watcher: Option<notify::RecommendedWatcher>,
 }
@@ -40,14 +40,13 @@ impl Live {
     pub(super) fn new(folder: &Folder) -> Self {
         let bell = Arc::new(Notify::new());
         let hear = bell.clone();
-        // Whatever it is: the board shows more than tickets.
-        let watcher = changes(folder.path(), move |_| hear.notify_one());
+        let watcher = watch::of_queue(folder.path(), move |_| hear.notify_one());
         if let Err(error) = &watcher {
             tracing::warn!(%error, "no events from {}; looking every 5 s", folder.path().display());
         }
         // No two processes count alike: a page from before a restart is an old one.
         let first = clock::now().millis().unsigned_abs();
-        Self { version: watch::Sender::new(first), bell, _watcher: watcher.ok() }
+        Self { version: version::Sender::new(first), bell, _watcher: watcher.ok() }
     }
 
     pub(super) fn version(&self) -> u64 {
@@ -99,6 +98,7 @@ pub(super) async fn events(State(panel): State<Shared>) -> Response {
         let version = *changes.borrow_and_update();
         Some((version, (changes, false)))
     });
+    let told = told.take_until(panel.stopping.clone().cancelled_owned());
     let told = told.map(|version| Ok::<_, Infallible>(Event::default().event("changed").data(version.to_string())));
     Sse::new(told).keep_alive(KeepAlive::default()).into_response()
 }

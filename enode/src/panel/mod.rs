@@ -1,28 +1,32 @@
 //! The host panel: pages about the ticket queue of this machine, and above them about its node. Server-rendered HTML.
 //!
-//! `serve` binds and runs, `guard` decides who may come in and puts the rules of the browser on every answer, `door`
+//! `serve` binds and runs, `connections` and their `seats` have limits, `guard` decides who may come in and puts the rules of the browser on every answer, `door`
 //! knows the token, `live` notices changes, `sight` lays the queue out. Each page has a file: `board`, `ticket`, `new`,
 //! `edit`, `answer`, `unassign`, `node`; `bell` is on all of them. What a page shows it takes from `tickets::view` and the agent's own socket; what it
 //! writes goes through the functions of `tickets` and the policy file's writer. Nothing is decided here twice.
 //!
-//! `axum` is known here and nowhere else in this program.
+//! `axum` and `hyper` are known here and nowhere else in this program.
 
 mod answer;
 mod assets;
 mod bell;
 mod board;
 mod card;
+mod connections;
 mod door;
 mod edit;
 mod fault;
 mod fields;
 mod filter;
 mod guard;
+mod kept;
 mod live;
+mod looks;
 mod new;
 mod node;
 mod pick;
 mod search;
+mod seats;
 pub mod serve;
 mod shell;
 mod sight;
@@ -36,6 +40,7 @@ use axum::{
     Router, middleware,
     routing::{get, post},
 };
+use tokio_util::sync::CancellationToken;
 
 use self::{door::Door, fault::Fault};
 use crate::{
@@ -52,12 +57,16 @@ pub struct Panel {
     runs: Client,
     /// The agent of this machine, or why there is none to ask.
     node: Result<Config, String>,
+    /// The owner's file, where there is a node.
+    policy: Option<Arc<looks::Looks>>,
     /// Who may come in.
     door: Door,
     /// What has changed.
     live: live::Live,
     /// The queue as it was laid out last.
     last: sight::Last,
+    /// Pages that are open are let go of.
+    stopping: CancellationToken,
 }
 
 type Shared = Arc<Panel>;

@@ -7,7 +7,7 @@ use axum::{
     http::{StatusCode, Uri},
     response::{IntoResponse, Redirect, Response},
 };
-use shared::ticket::{Priority, Queue, Stem, edit::New, key, question};
+use shared::ticket::{Priority, Queue, Stem, Ticket, edit::New, key, question};
 
 use super::{
     Shared,
@@ -57,6 +57,7 @@ impl Draft {
         kinds.retain(|kind| !kind.is_empty() && kind.len() <= 100 && kind != key::ANSWER);
         kinds.sort();
         kinds.dedup();
+        kinds.truncate(KINDS);
         self.kinds = kinds;
         self
     }
@@ -65,6 +66,20 @@ impl Draft {
     pub(super) fn has(&self, word: &str) -> bool {
         self.priority.trim() == word
     }
+}
+
+/// Longer titles, kinds and names are edited in their file; as `maxlength` of the form counts them.
+pub(super) const LONGEST: usize = 1_000;
+/// More deps are.
+pub(super) const DEPS: usize = 1_000;
+/// A larger text is.
+pub(super) const TEXT: usize = 1 << 20;
+/// How many kinds are offered.
+const KINDS: usize = 100;
+
+/// Whether a form has room for a line.
+pub(super) fn fits(line: &str) -> bool {
+    line.encode_utf16().nth(LONGEST).is_none()
 }
 
 /// `priority` of a form.
@@ -93,16 +108,20 @@ pub(super) async fn page(
 ) -> Result<Response, Fault> {
     let sight = panel.look().await?;
     let asked = Fields::read(uri.query().unwrap_or_default().as_bytes());
-    let from = Stem::new(asked.get("from")).ok();
-    let draft = from.and_then(|stem| sight.queue.find(&stem).cloned()).map(|it| Draft {
-        title: it.title.clone(),
-        kind: it.kind.clone(),
-        body: question::without_questions(it.text.body()).trim().to_owned(),
-        ..Draft::default()
-    });
-    let draft = draft.unwrap_or_default().with(&sight.queue, &[], None);
+    let from = Stem::new(asked.get("from")).ok().and_then(|stem| sight.queue.find(&stem));
+    let draft = from.map(|it| copy(it)).transpose()?.unwrap_or_default().with(&sight.queue, &[], None);
     let shell = Shell::new(&panel, &visit, here(&uri), "new", &sight);
     fault::page(&Page { shell, draft })
+}
+
+/// What a person has written in another ticket.
+fn copy(of: &Ticket) -> Result<Draft, Fault> {
+    let body = question::without_questions(of.text.body()).trim().to_owned();
+    if !fits(&of.title) || !fits(&of.kind) || body.len() > TEXT {
+        let why = format!("{} is too large for the form: copy its file {} by hand.", of.stem, of.file);
+        return Err(Fault::conflict(why));
+    }
+    Ok(Draft { title: of.title.clone(), kind: of.kind.clone(), body, ..Draft::default() })
 }
 
 pub(super) async fn write(
@@ -140,14 +159,25 @@ pub(super) async fn write(
     }
 }
 
+/// Refuses what no form could show again.
+pub(super) fn check(fields: &Fields) -> Result<(), String> {
+    match ["title", "kind", "req"].into_iter().find(|name| !fits(fields.get(name))) {
+        Some(name) => Err(format!("{name}: it has more than {LONGEST} characters")),
+        None if fields.all("deps").nth(DEPS).is_some() => Err(format!("deps: there are more than {DEPS}")),
+        None => Ok(()),
+    }
+}
+
 /// What was chosen and is there, for a form that is shown again.
 pub(super) fn pick_again(queue: &Queue, fields: &Fields) -> Vec<Stem> {
-    fields.all("deps").filter_map(|name| Stem::new(name).ok()).filter(|stem| queue.lane(stem).is_some()).collect()
+    let named = fields.all("deps").take(DEPS).filter_map(|name| Stem::new(name).ok());
+    named.filter(|stem| queue.lane(stem).is_some()).collect()
 }
 
 type Read = (Option<Priority>, Vec<Stem>, Option<Stem>);
 
 fn read(queue: &Queue, fields: &Fields) -> Result<Read, String> {
+    check(fields)?;
     let priority = priority(fields.get("priority"))?;
     let deps = pick::chosen(queue, fields.all("deps"), &[], None)?;
     let req = match fields.get("req").trim() {

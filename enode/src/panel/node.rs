@@ -24,8 +24,8 @@ use crate::{
     clock, local,
     policy::{
         Source,
-        file::{self, Seen},
-        writer::{self, Edit},
+        file::Seen,
+        writer::{self, Edit, WriteError},
     },
     said,
     state::{AgentStatus, NodeStatus},
@@ -63,25 +63,25 @@ impl Node {
             Ok(config) => config,
             Err(why) => return Self { missing: Some(why.clone()), ..Self::default() },
         };
-        let path = config.policy_file.clone();
-        let seen = tokio::task::spawn_blocking(move || file::look(&path));
-        let (seen, asked) = tokio::join!(
-            tokio::time::timeout(PATIENCE, seen),
-            tokio::time::timeout(PATIENCE, local::ask(&config.state_dir))
-        );
+        let seen = async {
+            match &panel.policy {
+                Some(policy) => policy.look().await,
+                None => Seen::Missing,
+            }
+        };
+        let (seen, asked) = tokio::join!(seen, tokio::time::timeout(PATIENCE, local::ask(&config.state_dir)));
         let mut node =
             Self { name: config.name.clone(), file: config.policy_file.display().to_string(), ..Self::default() };
         let mut drain = Drain::None;
         match seen {
-            Ok(Ok(Seen::Written(written))) => {
+            Seen::Written(written) => {
                 node.reason = written.reason;
                 node.warnings = written.warnings;
                 drain = written.drain.unwrap_or_default();
             }
-            Ok(Ok(Seen::Missing)) => {}
-            Ok(Ok(Seen::Unsteady)) => "It is being written.".clone_into(&mut node.broken),
-            Ok(Ok(Seen::Broken(why))) => node.broken = why,
-            Ok(Err(_)) | Err(_) => "It cannot be read in time.".clone_into(&mut node.broken),
+            Seen::Missing => {}
+            Seen::Unsteady => "It is being written.".clone_into(&mut node.broken),
+            Seen::Broken(why) => node.broken = why,
         }
         node.word = if node.broken.is_empty() { said::word(drain) } else { "nothing is lent" };
         node.is_held = drain != Drain::None || !node.broken.is_empty();
@@ -138,6 +138,9 @@ struct Page {
     shell: Shell,
     node: Node,
     wrong: String,
+    /// What the form of a drain says: as it stands in the file, or as it was typed.
+    reason: String,
+    is_strong: bool,
 }
 
 impl Page {
@@ -146,14 +149,20 @@ impl Page {
     }
 }
 
-async fn draw(panel: &Shared, visit: &Visit, code: StatusCode, wrong: String) -> Result<Response, Fault> {
-    let (sight, node) = tokio::join!(panel.look(), Node::look(panel));
-    let shell = Shell::new(panel, visit, "/node", "node", &*sight?);
-    fault::page_with(code, &Page { shell, node, wrong })
+pub(super) async fn page(State(panel): State<Shared>, Extension(visit): Extension<Visit>) -> Result<Response, Fault> {
+    let (sight, node) = tokio::join!(panel.look(), Node::look(&panel));
+    let shell = Shell::new(&panel, &visit, "/node", "node", &*sight?);
+    let (reason, is_strong) = (node.reason.clone(), node.is_strong);
+    fault::page(&Page { shell, node, wrong: String::new(), reason, is_strong })
 }
 
-pub(super) async fn page(State(panel): State<Shared>, Extension(visit): Extension<Visit>) -> Result<Response, Fault> {
-    draw(&panel, &visit, StatusCode::OK, String::new()).await
+/// The page again, with what was typed and why it was not taken.
+async fn refused(panel: &Shared, visit: &Visit, fields: &Fields, wrong: String) -> Result<Response, Fault> {
+    let (sight, node) = tokio::join!(panel.look(), Node::look(panel));
+    let shell = Shell::new(panel, visit, "/node", "node", &*sight?);
+    let is_strong = fields.get("mode").parse() == Ok(Drain::AtBoundary);
+    let page = Page { shell, node, wrong, reason: fields.get("reason").to_owned(), is_strong };
+    fault::page_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 
 /// Takes the machine back.
@@ -165,15 +174,15 @@ pub(super) async fn drain(
     let word: Drain = match fields.get("mode").parse() {
         Ok(word @ (Drain::Graceful | Drain::AtBoundary)) => word,
         Ok(Drain::None) | Err(_) => {
-            return refused(&panel, &visit, "mode: choose graceful or at-boundary.".to_owned()).await;
+            return refused(&panel, &visit, &fields, "mode: choose graceful or at-boundary.".to_owned()).await;
         }
     };
     let reason = fields.get("reason").trim();
     if reason.chars().any(char::is_control) {
-        return refused(&panel, &visit, "reason: write one line.".to_owned()).await;
+        return refused(&panel, &visit, &fields, "reason: write one line.".to_owned()).await;
     }
     let edit = Edit { drain: Some(word), reason: Some(reason.to_owned()), quarantine_cleared: None, force: false };
-    write(&panel, &visit, edit, &fields).await
+    write(&panel, &visit, edit, &fields, "enode drain --force").await
 }
 
 /// Lends it again.
@@ -183,7 +192,7 @@ pub(super) async fn undrain(
     Extension(fields): Extension<Fields>,
 ) -> Result<Response, Fault> {
     let edit = Edit { drain: Some(Drain::None), reason: Some(String::new()), quarantine_cleared: None, force: false };
-    write(&panel, &visit, edit, &fields).await
+    write(&panel, &visit, edit, &fields, "enode undrain --force").await
 }
 
 /// Ends the quarantines that there are; the owner's own word stays.
@@ -193,10 +202,12 @@ pub(super) async fn end_quarantine(
     Extension(fields): Extension<Fields>,
 ) -> Result<Response, Fault> {
     let edit = Edit { drain: None, reason: None, quarantine_cleared: Some(clock::now().to_string()), force: false };
-    write(&panel, &visit, edit, &fields).await
+    write(&panel, &visit, edit, &fields, "enode undrain --force").await
 }
 
-async fn write(panel: &Shared, visit: &Visit, edit: Edit, fields: &Fields) -> Result<Response, Fault> {
+/// Writes the file; `force` is the command that replaces one that cannot be edited, which nobody should do by a slip in
+/// a browser.
+async fn write(panel: &Shared, visit: &Visit, edit: Edit, fields: &Fields, force: &str) -> Result<Response, Fault> {
     let config = panel.node.as_ref().map_err(|why| Fault::conflict(why.clone()))?;
     let (path, state_dir) = (config.policy_file.clone(), config.state_dir.clone());
     let done = tokio::task::spawn_blocking(move || writer::edit(&path, &state_dir, &edit)).await;
@@ -205,10 +216,12 @@ async fn write(panel: &Shared, visit: &Visit, edit: Edit, fields: &Fields) -> Re
             tracing::info!(path = %done.path.display(), "the panel has written the owner's word");
             Ok(Redirect::to(fields.back()).into_response())
         }
-        Err(error) => refused(panel, visit, error.to_string()).await,
+        Err(WriteError::Broken(why)) => {
+            let why = format!("{why}; mend it with an editor, or run `{force}` on this machine: the old one is kept");
+            refused(panel, visit, fields, why).await
+        }
+        Err(error @ (WriteError::Foreign { .. } | WriteError::Io { .. })) => {
+            refused(panel, visit, fields, error.to_string()).await
+        }
     }
-}
-
-async fn refused(panel: &Shared, visit: &Visit, why: String) -> Result<Response, Fault> {
-    draw(panel, visit, StatusCode::UNPROCESSABLE_ENTITY, why).await
 }

@@ -1,11 +1,13 @@
 //! Binds the panel and runs it until it is told to stop.
 
-use std::{future::Future, net::SocketAddr, path::Path, sync::Arc};
+use std::{future::Future, net::SocketAddr, sync::Arc};
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
 
-use super::{Panel, door, door::Door, live, router};
+pub use super::connections::Limits;
+
+use super::{Panel, connections, door, door::Door, live, looks::Looks, router};
 use crate::{
     config::Config,
     tickets::{Folder, client::Client},
@@ -22,6 +24,8 @@ pub struct Setup {
     pub runs: Client,
     /// The agent of this machine, or why there is none to ask.
     pub node: Result<Config, String>,
+    /// What one client may take of it.
+    pub limits: Limits,
 }
 
 /// A panel that listens.
@@ -30,6 +34,7 @@ pub struct Bound {
     listener: TcpListener,
     panel: Arc<Panel>,
     address: SocketAddr,
+    limits: Limits,
 }
 
 impl Setup {
@@ -38,15 +43,16 @@ impl Setup {
     /// # Errors
     /// The address cannot be used, or is reachable from elsewhere and the policy file has no `panel_token`.
     pub async fn bind(self) -> anyhow::Result<Bound> {
+        let policy = self.node.as_ref().map(|config| Arc::new(Looks::new(config.policy_file.clone())));
+        let policy = policy.map_err(String::clone);
         let lock = if self.listen.ip().is_loopback() {
             None
         } else {
-            let config = self.node.as_ref().map_err(|why| {
+            let policy = policy.clone().map_err(|why| {
                 anyhow::anyhow!("{} is reachable from elsewhere and needs panel_token: {why}", self.listen)
             })?;
-            let policy: &Path = &config.policy_file;
-            door::token(policy).map_err(anyhow::Error::msg)?;
-            Some(policy.to_owned())
+            door::token(&policy).await.map_err(anyhow::Error::msg)?;
+            Some(policy)
         };
         let listener = TcpListener::bind(self.listen).await;
         let listener =
@@ -57,11 +63,13 @@ impl Setup {
             folder: self.folder,
             runs: self.runs,
             node: self.node,
+            policy: policy.ok(),
             door: Door::new(lock),
             live,
             last: Default::default(),
+            stopping: Default::default(),
         };
-        Ok(Bound { listener, panel: Arc::new(panel), address })
+        Ok(Bound { listener, panel: Arc::new(panel), address, limits: self.limits })
     }
 }
 
@@ -72,16 +80,18 @@ impl Bound {
         self.address
     }
 
-    /// Answers until `stop` resolves. Open pages are let go of; a write that has begun is finished by its thread.
-    ///
-    /// # Errors
-    /// The operating system's.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let service = router(self.panel.clone());
+    /// Answers until `stop` resolves. Open pages are let go of then; what somebody has asked is answered, within
+    /// [`Limits::stop`].
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let stopping = self.panel.stopping.clone();
+        let serving = connections::serve(self.listener, router(self.panel.clone()), self.limits, stopping.clone());
+        let until = async {
+            stop.await;
+            stopping.cancel();
+        };
         tokio::select! {
-            served = async { axum::serve(self.listener, service).await } => served.context("the panel broke down"),
-            () = live::follow(&self.panel) => Ok(()),
-            () = stop => Ok(()),
+            ((), ()) = async { tokio::join!(serving, until) } => {}
+            () = live::follow(&self.panel) => {}
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::http::Uri;
 
-use super::{Panel, assets, bell::Bell, door::Visit, sight::Sight};
+use super::{Panel, assets, bell::Bell, door::Visit, fields::ADDRESS, sight::Sight};
 
 /// Head, navigation and bell.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ impl Shell {
     }
 }
 
-/// Path and query of a request.
+/// Path and query of a request; the board, where these are too long to be repeated.
 pub(super) fn here(uri: &Uri) -> &str {
-    uri.path_and_query().map_or("/", |it| it.as_str())
+    uri.path_and_query().map(|it| it.as_str()).filter(|it| it.len() <= ADDRESS).unwrap_or("/")
 }

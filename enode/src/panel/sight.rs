@@ -14,15 +14,21 @@ use super::{
     fault::Fault,
     shell::Shell,
     ticket::{missing, stem},
+    words::{Few, LINE, cut},
 };
-use crate::tickets::{Folder, view};
+use crate::tickets::{Folder, check, check::Fault as Odd, view};
 
 /// What all pages draw from.
 #[derive(Debug)]
 pub(super) struct Sight {
     pub(super) queue: Queue,
     pub(super) page: view::Page,
+    /// Files that are no tickets, files that do not count, and circles.
+    pub(super) odd: Few<Odd>,
 }
+
+/// How many odd files are named.
+const ODD: usize = 50;
 
 /// The last one that was laid out.
 #[derive(Debug, Default)]
@@ -31,7 +37,9 @@ pub(super) struct Last(Mutex<Option<Arc<Sight>>>);
 impl Sight {
     fn new(queue: Queue) -> Self {
         let page = view::page(&queue);
-        Self { queue, page }
+        let odd = check::check(&queue).into_iter().filter(|it| matches!(it.kind, "broken" | "twin" | "cycle"));
+        let odd = Few::new(odd, ODD).map(|it| Odd { message: cut(&it.message, LINE), ..it });
+        Self { queue, page, odd }
     }
 
     /// Whether a queue is this one. A file that has not changed is the same allocation.

@@ -32,16 +32,28 @@ struct Page {
     file: String,
     status: &'static str,
     deps: Vec<Dep>,
-    req: Option<String>,
-    attempts: u32,
+    req: Option<Req>,
+    /// How often; empty for never.
+    attempts: String,
     created: String,
     /// Without the questions, which stand in the thread.
     body: String,
     thread: Vec<Talk>,
+    /// How many talks were before these.
+    earlier: usize,
     ask: Option<Asking>,
     can_edit: bool,
     can_unassign: bool,
 }
+
+/// Where it comes from, as the file says it, and the ticket if that can be one.
+struct Req {
+    text: String,
+    stem: Option<Stem>,
+}
+
+/// The last ones of a longer thread are shown.
+const TALKS: usize = 50;
 
 /// Something that must be done first.
 struct Dep {
@@ -62,7 +74,7 @@ pub(super) fn missing(queue: &Queue, stem: &Stem) -> Fault {
     let broken = queue.unread().iter().find(|it| it.name.as_ref().is_some_and(|(name, _)| name == stem));
     Fault::missing(match broken {
         Some(it) => format!("{} is no ticket: {}.", it.file, it.why),
-        None => format!("There is no ticket {stem} any more."),
+        None => format!("There is no ticket {stem}."),
     })
 }
 
@@ -73,25 +85,27 @@ pub(super) async fn page(
     uri: Uri,
 ) -> Result<Response, Fault> {
     let Asked { sight, stem, mut shell } = Asked::new(&panel, &visit, &name, here(&uri)).await?;
-    let Sight { queue, page } = &*sight;
+    let Sight { queue, page, .. } = &*sight;
     let detail = view::detail_on(queue, page, &stem).ok_or_else(|| missing(queue, &stem))?;
     let it = &detail.ticket;
     let ask = Asking::new(queue, &it.stem);
     // Who types an answer must not lose it.
     shell.reloads = ask.is_none();
     let created: Option<Timestamp> = it.created_at.parse().ok();
+    let earlier = detail.thread.len().saturating_sub(TALKS);
     fault::page(&Page {
         card: Card::new(it),
         file: it.file.clone(),
         status: words::status(it.state),
         deps: it.deps.iter().map(|dep| Dep::new(queue, dep, it.awaiting.as_ref())).collect(),
-        req: it.req.clone(),
-        attempts: it.attempts,
+        req: it.req.as_ref().map(|it| Req { text: words::cut(it, words::LINE), stem: Stem::new(it).ok() }),
+        attempts: if it.attempts == 0 { String::new() } else { words::count(it.attempts.into(), "time") },
         created: created.map(|at| format!("{} ago", words::age(at))).unwrap_or_default(),
         body: words::cut(detail.body.trim(), words::TEXT),
         can_edit: it.lane == Lane::Waiting,
         can_unassign: it.lane == Lane::InProgress || it.state == Status::Assigned,
-        thread: detail.thread.into_iter().map(short).collect(),
+        thread: detail.thread.into_iter().skip(earlier).map(short).collect(),
+        earlier,
         ask,
         shell,
     })

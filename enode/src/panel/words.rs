@@ -11,7 +11,8 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-fn count(number: u64, thing: &str) -> String {
+/// A number of things.
+pub(super) fn count(number: u64, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
@@ -69,6 +70,27 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     }
     let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     format!("{}… (cut: the file has all of it)", &text[..end])
+}
+
+/// The first of several things, and how many more there are.
+#[derive(Debug, Clone)]
+pub(super) struct Few<T> {
+    pub(super) shown: Vec<T>,
+    pub(super) more: usize,
+}
+
+impl<T> Few<T> {
+    /// At most so many.
+    pub(super) fn new(all: impl IntoIterator<Item = T>, most: usize) -> Self {
+        let mut all = all.into_iter();
+        let shown = all.by_ref().take(most).collect();
+        Self { shown, more: all.count() }
+    }
+
+    /// The same as a page shows them; what is only counted is not looked at.
+    pub(super) fn map<U>(self, show: impl FnMut(T) -> U) -> Few<U> {
+        Few { shown: self.shown.into_iter().map(show).collect(), more: self.more }
+    }
 }
 
 /// A stem in an address.

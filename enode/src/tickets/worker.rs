@@ -134,12 +134,7 @@ impl<R: Runs> Worker<R> {
     /// Rings for every change of a ticket's file. Without it the pace is all there is.
     fn watch(&self, bell: &Arc<Notify>) -> Option<notify::RecommendedWatcher> {
         let bell = bell.clone();
-        let watched = watch::changes(self.folder.path(), move |name| {
-            // Drafts and the lock are hidden, and every worker opens the lock all the time.
-            if name.is_none_or(|name| !name.as_encoded_bytes().starts_with(b".")) {
-                bell.notify_one();
-            }
-        });
+        let watched = watch::of_queue(self.folder.path(), move |_| bell.notify_one());
         let path = self.folder.path().display();
         let pace = self.between_looks();
         watched.inspect_err(|error| tracing::info!(%error, "no events from {path}; it is read every {pace}")).ok()

@@ -140,5 +140,11 @@ fn what_opens_and_what_was_refused() {
         b.js("window.isLeft = true; document.querySelector('form[action$=\"/unassign\"]').submit()");
         b.loaded();
         sound(&mut b, &what("unassign"));
+        // What a form says that is from before a restart.
+        b.open(&panel.url("/new"));
+        b.js("window.isLeft = true; document.querySelector('#title').value = 'T'; document.querySelector('#body').value = 'Text'; document.querySelector('form[action=\"/new\"] [name=csrf]').value = 'old'; document.querySelector('form[action=\"/new\"]').submit()");
+        b.loaded();
+        assert_eq!(b.text("document.querySelector('#again textarea').value"), "Text");
+        sound(&mut b, &what("sent again"));
     }
 }

@@ -166,6 +166,7 @@ fn an_answer_to_an_old_question_is_no_answer_to_the_next() {
     panel.write("asks.md", &next);
     let got = panel.post("/ticket/asks/answer", &[("awaiting", "asks-answer-1"), ("answer", "my long text")]);
     assert!(got.status == 409 && got.body.contains("my long text") && got.body.contains("asks-answer-2"));
+    assert!(got.body.contains("That question is not asked any more") && !got.body.contains("asks nothing"));
     assert!(!panel.files().keys().any(|name| name.contains("answer")));
 }
 

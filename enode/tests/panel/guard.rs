@@ -190,6 +190,32 @@ fn beyond_loopback_only_the_token_opens_and_a_new_one_shuts() {
 }
 
 #[test]
+fn a_wrong_token_is_answered_late_and_holds_up_nobody_else() {
+    let panel = Served::with(&[], "0.0.0.0:0", &format!("panel_token = \"{TOKEN}\"\n"));
+    let (port, word) = (panel.port(), csrf(&panel.page("/login")));
+    let guess = |token: &'static str| {
+        let word = word.clone();
+        move || http::post(port, "/login", &[("csrf", &word), ("token", token)]).status
+    };
+    let bearer = || {
+        let head = format!("GET / HTTP/1.1\r\nHost: yard:{port}\r\nAuthorization: Bearer a wrong enough word");
+        http::send(port, &head, "").status
+    };
+    for (guess, status) in [(&guess("a wrong enough word") as &dyn Fn() -> u16, 401), (&bearer, 303)] {
+        let begun = std::time::Instant::now();
+        assert_eq!(guess(), status);
+        assert!(begun.elapsed() >= std::time::Duration::from_secs(1), "{status}: {:?}", begun.elapsed());
+    }
+    // As many as there are places guess, and the owner comes in.
+    let guessing: Vec<_> = (0..64).map(|_| std::thread::spawn(guess("a wrong enough word"))).collect();
+    assert_eq!(guess(TOKEN)(), 303);
+    for it in guessing {
+        // One of them may have left its place to the owner.
+        it.join().ok();
+    }
+}
+
+#[test]
 fn a_form_that_never_arrives_is_not_waited_for() {
     let panel = served_six();
     let port = panel.port();

@@ -6,10 +6,13 @@ mod axe;
 mod board;
 mod browser;
 mod chromium;
+mod connections;
 mod forms;
 mod guard;
 mod http;
+mod large;
 mod node;
+mod refusals;
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +24,7 @@ use std::{
 
 use enode::{
     config::Config,
-    panel::serve::Setup,
+    panel::serve::{Limits, Setup},
     tickets::{
         Folder,
         client::{Address, Client},
@@ -51,7 +54,16 @@ impl Served {
         Self::try_with(files, listen, policy).unwrap_or_else(|error| panic!("{error:#}"))
     }
 
+    /// With limits that a test reaches.
+    fn limited(files: Files<'_>, limits: Limits) -> Self {
+        Self::start(files, "127.0.0.1:0", "", limits).unwrap_or_else(|error| panic!("{error:#}"))
+    }
+
     fn try_with(files: Files<'_>, listen: &str, policy: &str) -> anyhow::Result<Self> {
+        Self::start(files, listen, policy, Limits::default())
+    }
+
+    fn start(files: Files<'_>, listen: &str, policy: &str, limits: Limits) -> anyhow::Result<Self> {
         let place = tempfile::tempdir().unwrap();
         for folder in ["tickets", "state"] {
             std::fs::create_dir(place.path().join(folder)).unwrap();
@@ -72,18 +84,29 @@ impl Served {
                 // Nobody listens there.
                 let nowhere = Address { urls: "http://127.0.0.1:9".to_owned(), ..Address::default() };
                 let folder = Arc::new(Folder::open(&queue).unwrap());
-                let setup = Setup { listen, folder, runs: Client::new(&nowhere).unwrap(), node: Ok(config) };
+                let setup = Setup { listen, folder, runs: Client::new(&nowhere).unwrap(), node: Ok(config), limits };
                 match setup.bind().await {
                     Err(error) => tell.send(Err(error)).unwrap(),
                     Ok(bound) => {
                         tell.send(Ok(bound.address())).unwrap();
-                        bound.run(async { drop(stopped.await) }).await.unwrap();
+                        bound.run(async { drop(stopped.await) }).await;
                     }
                 }
             });
         });
         let address = told.recv().unwrap()?;
         Ok(Self { place, address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Tells it to stop, and does not wait.
+    fn stop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            stop.send(()).ok();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(std::thread::JoinHandle::is_finished)
     }
 
     fn port(&self) -> u16 {
@@ -141,9 +164,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            stop.send(()).ok();
-        }
+        self.stop();
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }

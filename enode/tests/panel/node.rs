@@ -34,6 +34,12 @@ fn a_word_that_there_is_not_and_a_broken_file_are_said() {
     let broken = Served::with(&[], "127.0.0.1:0", "drain = [\n");
     let page = broken.page("/node");
     assert!(page.contains("nothing is lent") && page.contains("is not TOML"), "{page}");
-    assert_eq!(broken.post("/node/drain", &[("mode", "graceful")]).status, 422);
+    let got = broken.post("/node/drain", &[("mode", "graceful"), ("reason", "kept words")]);
+    assert_eq!(got.status, 422);
+    // A page has no --force: it names the command that has.
+    assert!(!got.body.contains("it with --force") && got.body.contains("`enode drain --force`"), "{}", got.body);
+    assert!(got.body.contains("kept words"));
+    let got = broken.post("/node/undrain", &[]);
+    assert!(got.status == 422 && got.body.contains("`enode undrain --force`"), "{}", got.body);
     assert_eq!(broken.policy(), "drain = [\n");
 }
