@@ -23,8 +23,8 @@ use shared::{Duration, NodeId, domain::Capability};
 
 use crate::policy::quarantine::Rule;
 
-pub(crate) use layers::line_of;
 pub use layers::{Flags, Layers};
+pub(crate) use layers::{line_of, not_toml};
 pub(crate) use load::{distance, is_mediator_url};
 pub use secret::Secret;
 

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Shorter ones can be guessed.
-const SHORTEST: usize = 16;
+const SHORTEST: usize = file::SHORTEST_TOKEN;
 const COOKIE: &str = "enode_panel";
 
 /// The rule of one panel.
