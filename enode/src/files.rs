@@ -108,7 +108,7 @@ const SMALL: u64 = 1 << 20;
 pub fn read_small(path: &Path) -> io::Result<Vec<u8>> {
     match read_regular(path, SMALL) {
         Ok(Some(file)) => Ok(file.bytes),
-        Ok(None) => Err(io::ErrorKind::NotFound.into()),
+        Ok(None) => Err(rustix::io::Errno::NOENT.into()),
         Err(ReadError::Io(error)) => Err(error),
         Err(why) => Err(io::Error::other(format!("it {why}"))),
     }
@@ -221,7 +221,9 @@ mod tests {
     fn a_small_file_that_must_be_there() {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("it");
-        assert_eq!(read_small(&at).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let error = read_small(&at).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().contains("No such file"), "in the words that everybody knows: {error}");
         rustix::fs::mkfifoat(rustix::fs::CWD, &at, rustix::fs::Mode::RWXU).unwrap();
         assert!(read_small(&at).unwrap_err().to_string().contains("a pipe"));
     }

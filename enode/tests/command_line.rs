@@ -193,6 +193,65 @@ fn drain_and_undrain_write_the_file_and_say_what_follows() {
 }
 
 #[test]
+fn a_token_of_the_panel_that_is_too_short_is_told_the_owner() {
+    let yard = Yard::new(&nowhere());
+    for (token, told) in [("hunter2", true), ("0123456789abcdef", false)] {
+        std::fs::write(yard.path("yard.policy.toml"), format!("panel_token = \"{token}\"\n")).unwrap();
+        for words in ["status", "drain", "undrain"] {
+            let ran = yard.run(&[words]);
+            let said = format!("{}{}", ran.out, ran.err).contains("panel_token is too short");
+            assert!(said == told && !format!("{ran:?}").contains(token), "{words}: {ran:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_suggested_can_be_typed_and_what_stays_is_told() {
+    let yard = Yard::new(&nowhere());
+    agent(&yard.state(), node(Drain::None)).await;
+    let undrain = format!("enode undrain --config {}\n", yard.path("yard.toml").display());
+    let ran = yard.run_beside(&["drain"]).await;
+    assert!(ran.err.contains(&format!("to lend again: {undrain}")), "{ran:?}");
+    let ran = yard.run_beside(&["undrain", "--quarantine"]).await;
+    assert!(ran.out.contains("nothing to lift"), "{ran:?}");
+    assert!(ran.err.contains(&format!("own drain (graceful) stays; to lend again: {undrain}")), "{ran:?}");
+    yard.run_beside(&["undrain"]).await;
+    let ran = yard.run_beside(&["undrain", "--quarantine"]).await;
+    assert!(!ran.err.contains("stays"), "{ran:?}");
+}
+
+#[test]
+fn a_value_that_is_not_there_is_told() {
+    let yard = Yard::new(&nowhere());
+    std::fs::write(yard.path("yard.policy.toml"), "reason = \"x\"\ndrain =  # later\n").unwrap();
+    let ran = yard.run(&["drain"]);
+    assert!(ran.err.contains("yard.policy.toml:2: is not TOML: there is no value behind drain =;"), "{ran:?}");
+    std::fs::write(yard.path("yard.toml"), "name = \"yard\"\nslots = \n").unwrap();
+    let ran = yard.run(&["status"]);
+    assert!(ran.err.contains("yard.toml:2: there is no value behind slots =\n"), "{ran:?}");
+}
+
+#[test]
+fn a_home_that_may_not_be_entered_stops_nobody_who_names_a_file() {
+    use std::os::unix::{fs::PermissionsExt, process::CommandExt};
+    let yard = Yard::new(&nowhere());
+    let closed = tempfile::tempdir().unwrap();
+    let home = closed.path().join("home");
+    std::fs::create_dir(&home).unwrap();
+    for (at, mode) in [(home.as_path(), 0o000), (closed.path(), 0o755), (yard.0.path(), 0o755)] {
+        std::fs::set_permissions(at, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mut command = yard.command(&["config", "show"]);
+    // No permission keeps root out.
+    if rustix::process::geteuid().is_root() {
+        command.uid(65_534);
+    }
+    let Ok(output) = command.env("HOME", &home).output() else { return };
+    let ran = Ran::from(output);
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
 fn a_broken_file_is_refused_with_5_and_replaced_by_force() {
     let yard = Yard::new(&nowhere());
     for words in [&["drain"][..], &["undrain"]] {

@@ -32,9 +32,9 @@ pub struct Claimed {
 /// # Errors
 /// It cannot be used, or another mediator has it.
 pub fn claim(state_dir: &Path) -> anyhow::Result<Claimed> {
-    let failed = || format!("cannot use the state directory {}", state_dir.display());
-    // Only its owner: permits and the hashes of tokens are in there.
-    DirBuilder::new().recursive(true).mode(0o700).create(state_dir).with_context(failed)?;
+    let failed =
+        || format!("cannot use the state directory {}; another one is named with --state-dir", state_dir.display());
+    make_private(state_dir).with_context(failed)?;
     let path = state_dir.join("mediator.lock");
     let lock = File::options().create(true).truncate(false).write(true).mode(0o600).open(path).with_context(failed)?;
     match lock.try_lock() {
@@ -45,6 +45,19 @@ pub fn claim(state_dir: &Path) -> anyhow::Result<Claimed> {
         ),
         Err(TryLockError::Error(error)) => Err(error).with_context(failed),
     }
+}
+
+/// Makes a directory, and those above it, if it is not there. Only its owner may enter: permits and the hashes of
+/// tokens are in there.
+///
+/// # Errors
+/// The operating system's, but for a file in its place, which is called that.
+pub fn make_private(dir: &Path) -> io::Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => io::Error::new(error.kind(), "it is not a directory, and something is there"),
+        _ => error,
+    })
 }
 
 /// Refuses to go on with an empty database where there was one before.
@@ -106,7 +119,7 @@ const MARKER: &str = "fleet-id";
 /// It is another fleet's, or a new one beside a database that has its Records elsewhere; it cannot be used.
 pub async fn belongs_together(store: &Store, records_dir: &Path) -> anyhow::Result<()> {
     let failed = || format!("cannot use the directory of Records {}", records_dir.display());
-    DirBuilder::new().recursive(true).mode(0o700).create(records_dir).with_context(failed)?;
+    make_private(records_dir).with_context(failed)?;
     let path = records_dir.join(MARKER);
     let known = store.fleet_id().await.context("cannot ask the database which fleet it is of")?;
     if let (Some(known), false) = (&known, path.exists()) {
@@ -150,7 +163,7 @@ pub fn empty_copy(config: &Config, to: &Path) -> anyhow::Result<()> {
             );
         }
     }
-    DirBuilder::new().recursive(true).mode(0o700).create(to).with_context(failed)?;
+    make_private(to).with_context(failed)?;
     if std::fs::read_dir(to).with_context(failed)?.next().is_some() {
         bail!("{} is not empty; name a directory that is, or that is not there yet", to.display());
     }
@@ -238,6 +251,18 @@ mod tests {
         std::fs::write(dir.path().join("third").join(MARKER), "abc\n").unwrap();
         belongs_together(&three, &dir.path().join("third")).await.unwrap();
         assert_eq!(three.fleet_id().await.unwrap().as_deref(), Some("abc"));
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_a_state_directory_is_called_that() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("m.toml"), "x").unwrap();
+        let error = format!("{:#}", claim(&dir.path().join("m.toml")).unwrap_err());
+        assert!(
+            error.contains("m.toml") && error.contains("not a directory") && error.contains("--state-dir"),
+            "{error}"
+        );
+        assert!(!error.contains("exists"), "{error}");
     }
 
     #[test]

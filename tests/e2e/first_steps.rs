@@ -54,6 +54,10 @@ fn a_client_without_a_token_hears_where_it_goes() {
         let ran = stranger(home.path(), &[args, &["--mediator", &mediator.url()]].concat());
         assert_eq!(ran.code, 2, "{ran:?}");
         assert!(ran.stderr.contains("--token-file FILE") && ran.stderr.contains("MEDIATOR_TOKEN"), "{ran:?}");
+        // Only who gave none is told where this host's own would have been.
+        let looked = ["state/mediator/admin.token is not there", "MEDIATOR_STATE_DIR", "no token was given"];
+        assert!(looked.iter().all(|it| ran.stderr.contains(it) == (args.len() == 1)), "{ran:?}");
+        assert!(!ran.stderr.contains("authorization"), "a header is no advice at a command line: {ran:?}");
     }
 }
 

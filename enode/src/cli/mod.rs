@@ -97,8 +97,12 @@ async fn dispatch(cli: Cli, out: &Out) -> Outcome {
         Command::Run { flags } => run::run(load(flags, Need::All)?).await,
         Command::Init(args) => init::run(&args, out),
         Command::Detect { flags } => detect::run(load(flags, Need::Owner), out),
-        Command::Drain(args) => drain::drain(&load(args.flags.clone(), Need::Owner)?, &args, out).await,
-        Command::Undrain(args) => drain::undrain(&load(args.flags.clone(), Need::Owner)?, &args, out).await,
+        Command::Drain(args) => {
+            drain::drain(&load(args.flags.clone(), Need::Owner)?, cli.config.as_deref(), &args, out).await
+        }
+        Command::Undrain(args) => {
+            drain::undrain(&load(args.flags.clone(), Need::Owner)?, cli.config.as_deref(), &args, out).await
+        }
         Command::Status { flags } => status::run(&load(flags, Need::Owner)?, out).await,
         Command::Config { command: ConfigCommand::Show { flags } } => show::run(&load(flags, Need::Owner)?, out),
         Command::Panel(args) => {

@@ -39,7 +39,7 @@ fn policy(config: &Config, seen: &Seen) -> Value {
         Seen::Unsteady => json!({"path": path, "state": "being written"}),
         Seen::Written(written) => json!({
             "path": path, "state": "read", "drain": written.drain.unwrap_or_default(), "reason": written.reason,
-            "warnings": written.warnings,
+            "warnings": written.for_owner(),
         }),
         Seen::Broken(why) => json!({"path": path, "state": "broken", "error": why}),
     }

@@ -127,7 +127,10 @@ impl Provider for &Layer {
 }
 
 /// Reads every layer; what cannot be read becomes a fault and the others are still looked at.
-pub(super) fn read(layers: &Layers, faults: &mut Vec<Fault>) -> Vec<Layer> {
+///
+/// A file that nobody has named, in a folder that may not be entered, is another user's (`HOME` stays when the user
+/// changes): it is passed over with a warning.
+pub(super) fn read(layers: &Layers, faults: &mut Vec<Fault>, warnings: &mut Vec<String>) -> Vec<Layer> {
     let mut read = Vec::new();
     let files = layers.files.iter().map(|path| (path, false)).chain(layers.config.iter().map(|path| (path, true)));
     for (path, required) in files {
@@ -135,6 +138,9 @@ pub(super) fn read(layers: &Layers, faults: &mut Vec<Fault>) -> Vec<Layer> {
             Ok(Some(layer)) => read.push(layer),
             Ok(None) if required => faults.push(Fault::of_file(path, None, "no such file; `enode init` writes one")),
             Ok(None) => {}
+            Err(_) if !required && is_out_of_sight(path) => {
+                warnings.push(format!("{} may not be looked for by this user, and is passed over", path.display()));
+            }
             Err(fault) => faults.push(fault),
         }
     }
@@ -167,6 +173,11 @@ pub(super) fn read(layers: &Layers, faults: &mut Vec<Fault>) -> Vec<Layer> {
     read
 }
 
+/// Whether there is such a file at all is not for this user to know.
+fn is_out_of_sight(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+}
+
 /// Environment and flags give text only; the fields know what to make of it.
 fn insert(into: &mut Dict, key: &str, value: &str) {
     match key.split_once('.') {
@@ -191,8 +202,8 @@ fn read_file(path: &Path) -> Result<Option<Layer>, Fault> {
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let document = toml_edit::ImDocument::parse(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| line_of(text, span.start));
-        Fault::of_file(path, Some(line), error.message().trim().replace('\n', "; "))
+        let (line, why) = not_toml(text, &error);
+        Fault::of_file(path, Some(line), why)
     })?;
     let mut lines = HashMap::new();
     note_lines(document.as_table(), "", text, &mut lines);
@@ -210,6 +221,21 @@ fn note_lines(table: &dyn toml_edit::TableLike, prefix: &str, text: &str, lines:
             note_lines(inner, &path, text, lines);
         }
     }
+}
+
+/// Where a text is not TOML, and why: the parser itself says of a value that is not there only which ones it could be.
+pub(crate) fn not_toml(text: &str, error: &toml_edit::TomlError) -> (usize, String) {
+    let at = error.span().map_or(0, |span| span.start);
+    let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
+    let line =
+        |text: &str| text.lines().next().unwrap_or_default().split('#').next().unwrap_or_default().trim().to_owned();
+    let key = before.rsplit('\n').next().unwrap_or_default();
+    let why = match (key.trim_end().strip_suffix('='), error.message().trim()) {
+        (Some(key), _) if line(after).is_empty() => format!("there is no value behind {} =", key.trim()),
+        (_, "") => "this line cannot be understood".to_owned(),
+        (_, message) => message.replace('\n', "; "),
+    };
+    (line_of(text, at), why)
 }
 
 /// Line of a byte offset, from 1.

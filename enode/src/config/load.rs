@@ -58,10 +58,11 @@ struct Loader {
 
 pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors> {
     let mut faults = Vec::new();
-    let layers = layers::read(sources, &mut faults);
+    let mut warnings = Vec::new();
+    let layers = layers::read(sources, &mut faults, &mut warnings);
     let merged = layers.iter().fold(Figment::new(), |merged, layer| merged.merge(layer));
     let unread = !faults.is_empty();
-    let mut l = Loader { merged, layers, faults, unread, warnings: Vec::new(), origins: Vec::new() };
+    let mut l = Loader { merged, layers, faults, unread, warnings, origins: Vec::new() };
     l.refuse_unknown();
 
     let name = l.name();

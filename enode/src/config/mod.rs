@@ -25,8 +25,8 @@ use shared::{Duration, NodeId, domain::Capability};
 use crate::policy::quarantine::Rule;
 
 pub use fault::{ConfigErrors, Fault};
-pub(crate) use layers::line_of;
 pub use layers::{Flags, Layers};
+pub(crate) use layers::{line_of, not_toml};
 pub(crate) use load::is_mediator_url;
 pub use secret::Secret;
 

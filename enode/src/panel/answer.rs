@@ -84,7 +84,7 @@ pub(super) async fn write(
                     let why = "Not taken: That question is not asked any more. What is asked now stands here.";
                     (StatusCode::CONFLICT, why.to_owned())
                 }
-                error @ (AnswerError::Value(_) | AnswerError::Io(_)) => {
+                error @ (AnswerError::Unfit(_) | AnswerError::Io(_)) => {
                     (StatusCode::CONFLICT, format!("Not taken: {error}."))
                 }
             };

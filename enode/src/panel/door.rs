@@ -14,10 +14,14 @@ use shared::sha256_hex;
 use subtle::ConstantTimeEq;
 
 use super::{Shared, fault, fault::Fault, fields::Fields, looks::Looks};
-use crate::{clock, config::Secret, policy::file::Seen};
+use crate::{
+    clock,
+    config::Secret,
+    policy::file::{self, Seen},
+};
 
 /// Shorter ones can be guessed.
-const SHORTEST: usize = 16;
+const SHORTEST: usize = file::SHORTEST_TOKEN;
 const COOKIE: &str = "enode_panel";
 
 /// The rule of one panel.

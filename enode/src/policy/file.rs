@@ -8,7 +8,7 @@ use shared::domain::Drain;
 use toml_edit::{ImDocument, Item};
 
 use crate::{
-    config::{Secret, line_of},
+    config::{Secret, line_of, not_toml},
     files,
 };
 
@@ -31,6 +31,24 @@ pub struct Written {
     pub panel_token: Option<Secret>,
     /// What is odd but usable.
     pub warnings: Vec<String>,
+}
+
+/// Fewest characters of a `panel_token`.
+pub const SHORTEST_TOKEN: usize = 16;
+
+impl Written {
+    /// What is odd, for the owner. The panel's token is no business of a mediator, and so not among `warnings`, which
+    /// are advertised.
+    #[must_use]
+    pub fn for_owner(&self) -> Vec<String> {
+        let short = self.panel_token.as_ref().is_some_and(|token| token.reveal().trim().len() < SHORTEST_TOKEN);
+        let token = short.then(|| {
+            format!(
+                "panel_token is too short: beyond loopback `enode panel` wants at least {SHORTEST_TOKEN} characters"
+            )
+        });
+        self.warnings.iter().cloned().chain(token).collect()
+    }
 }
 
 /// What was found where the file should be.
@@ -104,8 +122,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Written, String> {
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let document = ImDocument::parse(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| line_of(text, span.start));
-        let what = error.message().trim().replace('\n', "; ");
+        let (line, what) = not_toml(text, &error);
         format!("{name}:{line}: is not TOML: {what}; write lines such as drain = \"graceful\"")
     })?;
     let at = |item: &Item, what: String| {

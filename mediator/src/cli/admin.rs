@@ -1,7 +1,5 @@
 //! What is done on the mediator's own host: `serve`, `config show`, and the way to its database.
 
-use std::os::unix::fs::DirBuilderExt;
-
 use super::{
     args::Config as ConfigCommand,
     exit::{Exit, Failure, Outcome, causes},
@@ -26,8 +24,8 @@ pub(crate) async fn serve(settings: Settings<true>, new_database: bool) -> Outco
 pub(crate) fn config(io: &mut Io, format: Format, command: ConfigCommand) -> Outcome {
     let ConfigCommand::Show { settings } = command;
     let (_, shown) = settings.load()?;
-    io.list(format, &shown, &shown, |colour| {
-        let mut table = table::new(&["KEY", "VALUE", "FROM", "WHAT IT IS"], colour);
+    io.list(format, &shown, &shown, |look| {
+        let mut table = table::new(&["KEY", "VALUE", "FROM", "WHAT IT IS"], look);
         for one in &shown {
             table.add_row([one.key, &table::or_dash(clean(&one.value)), &clean(&one.source), one.about]);
         }
@@ -43,7 +41,8 @@ pub(super) enum Expect {
     Used,
     /// The same, and no mediator serves: it is brought forward.
     Stopped,
-    /// It is made where there is none: what the first start needs may be put there before it.
+    /// The same; and with `new_database` it is made where there is none: what the first start needs may be put there
+    /// before it, by who says so. By itself it would be a token that no mediator knows.
     Any { new_database: bool },
 }
 
@@ -63,22 +62,26 @@ pub(super) async fn store(
             .advise("Run this as the user that `mediator serve` runs as, with the same --config or --state-dir.")
     };
     let there = Store::is_there(&config.database).await.map_err(cannot_open)?;
-    if !there && matches!(expect, Expect::Used | Expect::Stopped) {
+    if !there && !new_database {
         let from = |key: &str| shown.iter().find(|it| it.key == key).map_or("", |it| it.source.as_str());
         // Where nothing else is said the database lies in the state directory.
         let key = if from("database") == "default" { "state_dir" } else { "database" };
+        let first = match expect {
+            Expect::Any { .. } => " Before the first start of a mediator, --new-database makes one.",
+            Expect::Used | Expect::Stopped => "",
+        };
         return Err(Failure::refused(format!(
             "there is no database of a mediator at {} ({key} comes from: {}); nothing was made",
             clean(&database),
             clean(from(key))
         ))
-        .advise("Give the --config, --state-dir or --database that `mediator serve` has; `mediator config show` prints what is in force."));
+        .advise(format!(
+            "Give the --config, --state-dir (MEDIATOR_STATE_DIR) or --database that `mediator serve` has; `mediator \
+             config show` prints what is in force.{first}"
+        )));
     }
     // As `serve` makes it: nobody else has business in there.
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&config.state_dir)
+    crate::state::make_private(&config.state_dir)
         .map_err(|e| Failure::io(format_args!("cannot make {}", config.state_dir.display()), &e))?;
     let store = match expect {
         Expect::Any { .. } if !there => Store::open(&config.database, clock.clone()).await,

@@ -9,7 +9,7 @@ use super::{
     args::Answer,
     client::Client,
     exit::{Exit, Failure, Outcome},
-    output::{Format, Io, clean, cut},
+    output::{Format, Io, Look, clean},
     table::{self, or_dash},
     words,
 };
@@ -17,7 +17,7 @@ use crate::schema;
 
 pub(crate) async fn asks(client: &Client, io: &mut Io, format: Format) -> Outcome {
     let page = client.call("cannot list the questions", client.runs().list_asks(ListAsksRequest {})).await?;
-    io.list(format, &page, &page.asks, |colour| ask_table(page.observed_at, &page.asks, colour))?;
+    io.list(format, &page, &page.asks, |look| ask_table(page.observed_at, &page.asks, look))?;
     if page.asks.is_empty() {
         io.note("Nobody is asked anything.");
     } else if format == Format::Table {
@@ -28,14 +28,14 @@ pub(crate) async fn asks(client: &Client, io: &mut Io, format: Format) -> Outcom
     Ok(Exit::Ok)
 }
 
-fn ask_table(now: i64, asks: &[AskView], colour: bool) -> comfy_table::Table {
-    let mut table = table::new(&["RUN", "STEP", "ATTEMPT", "QUESTION", "ASKED", "LEFT", "MAY ANSWER"], colour);
+fn ask_table(now: i64, asks: &[AskView], look: Look) -> comfy_table::Table {
+    let mut table = table::new(&["RUN", "STEP", "ATTEMPT", "QUESTION", "ASKED", "LEFT", "MAY ANSWER"], look);
     for ask in asks {
         table.add_row(vec![
             comfy_table::Cell::new(clean(&ask.run_id)),
             clean(&ask.step).into(),
             ask.attempt.to_string().into(),
-            cut(&ask.question, 60).into(),
+            look.cut(&ask.question, 60).into(),
             short(between(ask.asked_at, now)).into(),
             or_dash(ask.deadline_at.map(|end| length(between(now, end))).unwrap_or_default()).into(),
             comfy_table::Cell::new(if ask.may_answer { "yes" } else { "no" }),
@@ -60,7 +60,11 @@ async fn form(client: &Client, args: &Answer) -> Option<Value> {
     serde_json::from_str(&ask.form).ok()
 }
 
-pub(crate) async fn answer(client: &Client, io: &mut Io, format: Format, args: Answer) -> Outcome {
+pub(crate) async fn answer(client: &Client, io: &mut Io, format: Format, mut args: Answer) -> Outcome {
+    // Before its form is looked for, which says what the fields are.
+    if let Some(run) = client.meant(&args.run).await? {
+        args.run = run;
+    }
     let text = match &args.json {
         Some(json) => json.clone(),
         None => object(&args.fields, form(client, &args).await.as_ref())?,

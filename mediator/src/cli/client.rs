@@ -10,9 +10,10 @@ use std::{
     time::Duration,
 };
 
-use proto::v1::{fleet_service_client::FleetServiceClient, run_service_client::RunServiceClient};
+use proto::v1::{ListRunsRequest, fleet_service_client::FleetServiceClient, run_service_client::RunServiceClient};
+use shared::RunId;
 use tonic::{
-    Request, Response, Status,
+    Code, Request, Response, Status,
     metadata::{Ascii, MetadataValue},
     service::{Interceptor, interceptor::InterceptedService},
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Uri},
@@ -35,6 +36,8 @@ use crate::{
 const CALL: Duration = Duration::from_secs(30);
 /// Of several mediators one must say within this that it serves, or the next one is asked.
 const REACH: Duration = Duration::from_secs(2);
+/// Fewest letters by which a Run may be named.
+const FEWEST: usize = 6;
 /// Largest message accepted: a page of a thousand wide Runs.
 const LARGEST: usize = 64 << 20;
 
@@ -85,14 +88,17 @@ impl Client {
     fn prepare(global: &Global) -> Outcome<Self> {
         let urls: Vec<&str> = global.mediator.split(',').map(str::trim).filter(|url| !url.is_empty()).collect();
         let mut hosts = urls.iter().filter_map(|url| url.parse::<Uri>().ok()?.host().map(is_loopback));
-        let found = token(global, !urls.is_empty() && hosts.all(|here| here))?;
+        let (found, looked) = match token(global, !urls.is_empty() && hosts.all(|here| here))? {
+            Token::Found(value, from) => (Some((value, from)), Vec::new()),
+            Token::None { looked } => (None, looked),
+        };
         let mediators: Vec<_> = urls.iter().map(|url| Self::mediator(global, url)).collect::<Outcome<_>>()?;
         if mediators.is_empty() {
             return Err(Failure::refused("--mediator: there is no address in it")
                 .advise("Write it as http://HOST:PORT or https://HOST:PORT, several with commas between."));
         }
         let (bearer, from) = found.unzip();
-        let shown = Shown { cert: global.client_cert.clone(), token: from };
+        let shown = Shown { cert: global.client_cert.clone(), token: from, looked };
         Ok(Self { mediators: mediators.into(), used: Arc::default(), bearer: Bearer(bearer), shown })
     }
 
@@ -211,6 +217,49 @@ impl Client {
         self.attempt(answer).await.map_err(|status| refusal::failure(&asked, what, &status, &self.shown))
     }
 
+    /// The same for one Run: of its id, or else of the only Run whose id begins so. `what` is "cannot … Run". Returns
+    /// the whole id, too.
+    pub(crate) async fn call_of<T, A: Future<Output = Result<Response<T>, Status>>>(
+        &self,
+        what: &str,
+        run: &RunId,
+        ask: impl Fn(RunServiceClient<Wire>, String) -> A,
+    ) -> Outcome<(RunId, T)> {
+        let asked = self.used().0.clone();
+        let status = match self.attempt(ask(self.runs(), run.to_string())).await {
+            Ok(answer) => return Ok((run.clone(), answer)),
+            Err(status) => status,
+        };
+        let meant = if status.code() == Code::NotFound { self.meant(run).await? } else { None };
+        let Some(meant) = meant else {
+            return Err(refusal::failure(&asked, &format!("{what} {run}"), &status, &self.shown));
+        };
+        let answer = self.call(&format!("{what} {meant}"), ask(self.runs(), meant.to_string())).await?;
+        Ok((meant, answer))
+    }
+
+    /// The only Run whose id begins with this and is not this. None as well where nobody may or can say so: then what
+    /// is asked next says what is wrong.
+    pub(crate) async fn meant(&self, beginning: &RunId) -> Outcome<Option<RunId>> {
+        if beginning.as_str().len() < FEWEST {
+            return Ok(None);
+        }
+        let request = ListRunsRequest { begins: beginning.to_string(), limit: 1_000, ..ListRunsRequest::default() };
+        let Ok(page) = self.attempt(self.runs().list_runs(request)).await else { return Ok(None) };
+        let mut found: Vec<RunId> = page.runs.iter().filter_map(|run| RunId::new(&run.run_id).ok()).collect();
+        // A mediator of an earlier version lists all.
+        found.retain(|run| run.as_str().starts_with(beginning.as_str()));
+        match found.as_slice() {
+            [] => Ok(None),
+            found if found.contains(beginning) => Ok(None),
+            [one] => Ok(Some(one.clone())),
+            [first, second, ..] => Err(Failure::refused(format!(
+                "{} Runs have an id that begins with {beginning}, such as {first} and {second}; write more of it",
+                found.len()
+            ))),
+        }
+    }
+
     /// What this status means, as the end of a command. `what` is the sentence "cannot …" without its cause.
     pub(crate) fn failure(&self, what: &str, status: &Status) -> Failure {
         refusal::failure(self.url(), what, status, &self.shown)
@@ -247,10 +296,18 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
+/// What there is to show on every call.
+enum Token {
+    /// The token, and where it comes from.
+    Found(MetadataValue<Ascii>, String),
+    /// None; where this host's own was looked for, and why it is not taken from there.
+    None { looked: Vec<String> },
+}
+
 /// `--token-file`, else `MEDIATOR_TOKEN`, else the admin token of a mediator on this host.
 ///
 /// The last one is sent to loopback addresses only: a URL of elsewhere must not be able to collect it.
-fn token(global: &Global, same_host: bool) -> Outcome<Option<(MetadataValue<Ascii>, String)>> {
+fn token(global: &Global, same_host: bool) -> Outcome<Token> {
     let (text, from) = if let Some(path) = &global.token_file {
         let text = file::text_given(path, file::SMALL)
             .map_err(|e| Failure::io(format_args!("--token-file {}", path.display()), &e))?;
@@ -259,13 +316,12 @@ fn token(global: &Global, same_host: bool) -> Outcome<Option<(MetadataValue<Asci
         (text, "MEDIATOR_TOKEN".into())
     } else if same_host && global.client_cert.is_none() {
         // With a certificate the token that lies around here would be a second, and another, word on who this is.
-        let found = state_dirs().into_iter().map(|dir| dir.join("admin.token"));
-        match found.filter_map(|path| Some((file::read_text(&path, file::SMALL).ok()?, path))).next() {
-            Some((text, path)) => (text, path.display().to_string()),
-            None => return Ok(None),
+        match of_this_host(&state_dirs()) {
+            Ok((text, path)) => (text, path.display().to_string()),
+            Err(looked) => return Ok(Token::None { looked }),
         }
     } else {
-        return Ok(None);
+        return Ok(Token::None { looked: Vec::new() });
     };
     let text = text.trim();
     if text.is_empty() {
@@ -275,7 +331,22 @@ fn token(global: &Global, same_host: bool) -> Outcome<Option<(MetadataValue<Asci
         .parse()
         .map_err(|_| Failure::refused(format!("{from}: what is in it is not a token")))?;
     value.set_sensitive(true);
-    Ok(Some((value, from)))
+    Ok(Token::Found(value, from))
+}
+
+/// The first admin token that can be read; else what is in the way of each.
+fn of_this_host(dirs: &[PathBuf]) -> Result<(String, PathBuf), Vec<String>> {
+    let mut looked = Vec::new();
+    for path in dirs.iter().map(|dir| dir.join("admin.token")) {
+        match file::read_text(&path, file::SMALL) {
+            Ok(text) => return Ok((text, path)),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                looked.push(format!("{} is not there", path.display()))
+            }
+            Err(e) => looked.push(format!("{} cannot be read ({e})", path.display())),
+        }
+    }
+    Err(looked)
 }
 
 /// Where a mediator of this host keeps its state, likeliest first: as this user's configuration says, and as a
@@ -288,6 +359,19 @@ fn state_dirs() -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_keeps_this_host_s_own_token_from_being_found_is_told_of_every_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir_all(at("odd/admin.token")).unwrap();
+        std::fs::create_dir(at("good")).unwrap();
+        let looked = of_this_host(&[at("none"), at("odd")]).unwrap_err();
+        assert!(looked[0].ends_with("none/admin.token is not there"), "{looked:?}");
+        assert!(looked[1].contains("odd/admin.token cannot be read (it is a directory"), "{looked:?}");
+        std::fs::write(at("good/admin.token"), "t").unwrap();
+        assert_eq!(of_this_host(&[at("odd"), at("good")]).unwrap(), ("t".to_owned(), at("good/admin.token")));
+    }
 
     #[test]
     fn only_this_host_gets_the_token_that_is_found() {

@@ -1,6 +1,8 @@
 //! `explain`: why a Run waits, why a node is or is not lendable, in sentences.
 
-use proto::v1::{ExplainRequest, ExplainResponse, RoleExplanation, explain_request::Subject};
+use proto::v1::{
+    ExplainRequest, ExplainResponse, RoleExplanation, explain_request::Subject, run_service_client::RunServiceClient,
+};
 use shared::{NodeId, RunId};
 
 use super::{
@@ -16,13 +18,19 @@ pub(crate) async fn explain(
     run: Option<RunId>,
     node: Option<NodeId>,
 ) -> Outcome {
-    let (subject, name) = match (run, node) {
-        (Some(run), None) => (Subject::RunId(run.to_string()), format!("Run {run}")),
-        (None, Some(node)) => (Subject::NodeId(node.to_string()), format!("node {node}")),
+    let request = |subject| ExplainRequest { subject: Some(subject) };
+    let answer = match (run, node) {
+        (Some(run), None) => {
+            let ask =
+                |mut runs: RunServiceClient<_>, id| async move { runs.explain(request(Subject::RunId(id))).await };
+            client.call_of("cannot explain Run", &run, ask).await?.1
+        }
+        (None, Some(node)) => {
+            let what = format!("cannot explain node {node}");
+            client.call(&what, client.runs().explain(request(Subject::NodeId(node.to_string())))).await?
+        }
         (Some(_), Some(_)) | (None, None) => return Err(Failure::refused("give either RUN or --node NODE")),
     };
-    let request = ExplainRequest { subject: Some(subject) };
-    let answer = client.call(&format!("cannot explain {name}"), client.runs().explain(request)).await?;
     match format {
         Format::Json => io.json(&answer)?,
         Format::Jsonl => io.json_line(&answer)?,

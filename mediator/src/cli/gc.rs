@@ -54,7 +54,7 @@ pub(crate) async fn gc(io: &mut Io, format: Format, what: What, settings: Settin
         Format::Json => io.json(&shown)?,
         Format::Jsonl => io.json_line(&shown)?,
         Format::Table => {
-            let mut table = table::new(&["WHAT", "COUNT", "SIZE"], false);
+            let mut table = table::new(&["WHAT", "COUNT", "SIZE"], io.look());
             let size = |bytes| ByteSize(bytes).to_string();
             table.add_row(["Runs and their Records", &shown.runs.to_string(), &size(shown.record_bytes)]);
             table.add_row(["events", &shown.events.to_string(), "-"]);

@@ -16,25 +16,22 @@ use super::{
 };
 
 pub(crate) async fn logs(client: &Client, io: &mut Io, args: Logs) -> Outcome {
-    let detail = show::get(client, &args.run).await?;
+    let (run, detail) = show::get(client, "cannot read the log of Run", &args.run).await?;
     let names: Vec<_> = detail.steps.iter().map(|step| step.id.as_str()).collect();
     if let Some(step) = &args.step
         && !names.contains(&step.as_str())
     {
-        return Err(Failure::refused(format!("Run {} has no step {step}", args.run))
+        return Err(Failure::refused(format!("Run {run} has no step {step}"))
             .advise(format!("Its steps are: {}.", names.join(", "))));
     }
     let state = detail.run.as_ref().map_or("", |run| run.state.as_str());
     if state == "QUEUED" {
-        io.note(format_args!(
-            "Run {0} is QUEUED: nothing has run yet; `mediator explain {0}` says why it waits.",
-            args.run
-        ));
+        io.note(format_args!("Run {run} is QUEUED: nothing has run yet; `mediator explain {run}` says why it waits."));
     }
     let several = args.step.is_none() && names.len() > 1;
     let prefix = args.prefix || (several && io.out_is_terminal);
     let request = GetLogRequest {
-        run_id: args.run.to_string(),
+        run_id: run.to_string(),
         step: args.step.map(|step| step.to_string()).unwrap_or_default(),
         follow: args.follow,
     };

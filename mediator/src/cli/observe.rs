@@ -8,7 +8,7 @@ use super::{
     age::{between, short},
     client::Client,
     exit::{Exit, Outcome},
-    output::{Format, Io, clean, cut},
+    output::{Format, Io, Look, clean},
     table::{self, or_dash},
 };
 
@@ -21,7 +21,7 @@ pub(crate) async fn nodes(client: &Client, io: &mut Io, format: Format, all: boo
     let now = page.observed_at;
     page.nodes.retain(|node| all || !has_left(now, node));
     let hidden = there - page.nodes.len();
-    io.list(format, &page, &page.nodes, |colour| node_table(page.observed_at, &page.nodes, colour))?;
+    io.list(format, &page, &page.nodes, |look| node_table(page.observed_at, &page.nodes, look))?;
     match hidden {
         0 => {}
         1 => io.note("1 node that has left is not shown; --all shows it."),
@@ -42,25 +42,25 @@ fn has_left(now: i64, node: &NodeView) -> bool {
 }
 
 /// Liveness and schedulability are two columns: a node may be silent and drained at once.
-fn node_table(now: i64, nodes: &[NodeView], colour: bool) -> comfy_table::Table {
+fn node_table(now: i64, nodes: &[NodeView], look: Look) -> comfy_table::Table {
     let broken = nodes.iter().any(|node| node.policy_error.is_some());
     let mut heads = vec!["NODE", "LABEL", "LAST SEEN", "STATE", "RUN", "CAPABILITIES", "REASON"];
     if broken {
         heads.push("POLICY ERROR");
     }
-    let mut table = table::new(&heads, colour);
+    let mut table = table::new(&heads, look);
     for node in nodes {
         let mut row: Vec<comfy_table::Cell> = vec![
             clean(&node.node_id).into(),
-            or_dash(cut(&node.label, 24)).into(),
+            or_dash(look.cut(&node.label, 24)).into(),
             format!("{} ago", short(between(node.seen_at, now))).into(),
             table::state(node_state(now, node)),
             node.lease.as_ref().map_or("-".into(), |lease| clean(&lease.run_id)).into(),
-            or_dash(cut(&capabilities(node), 60)).into(),
-            or_dash(cut(node.drain_reason.as_deref().unwrap_or_default(), 40)).into(),
+            or_dash(look.cut(&capabilities(node), 60)).into(),
+            or_dash(look.cut(node.drain_reason.as_deref().unwrap_or_default(), 40)).into(),
         ];
         if broken {
-            row.push(or_dash(cut(node.policy_error.as_deref().unwrap_or_default(), 60)).into());
+            row.push(or_dash(look.cut(node.policy_error.as_deref().unwrap_or_default(), 60)).into());
         }
         table.add_row(row);
     }
@@ -107,15 +107,15 @@ fn capabilities(node: &NodeView) -> String {
 
 pub(crate) async fn leases(client: &Client, io: &mut Io, format: Format) -> Outcome {
     let page = client.call("cannot list the leases", client.fleet().list_leases(ListLeasesRequest {})).await?;
-    io.list(format, &page, &page.leases, |colour| lease_table(page.observed_at, &page.leases, colour))?;
+    io.list(format, &page, &page.leases, |look| lease_table(page.observed_at, &page.leases, look))?;
     if page.leases.is_empty() {
         io.note("No node is leased.");
     }
     Ok(Exit::Ok)
 }
 
-fn lease_table(now: i64, leases: &[LeaseRow], colour: bool) -> comfy_table::Table {
-    let mut table = table::new(&["NODE", "RUN", "HELD FOR", "UNLESS RENEWED, ENDS IN"], colour);
+fn lease_table(now: i64, leases: &[LeaseRow], look: Look) -> comfy_table::Table {
+    let mut table = table::new(&["NODE", "RUN", "HELD FOR", "UNLESS RENEWED, ENDS IN"], look);
     for lease in leases {
         let left = if lease.not_after <= now { "expired".into() } else { short(between(now, lease.not_after)) };
         table.add_row(vec![clean(&lease.node_id), clean(&lease.run_id), short(between(lease.granted_at, now)), left]);

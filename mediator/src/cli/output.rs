@@ -41,6 +41,22 @@ pub(crate) struct Io {
     pub(crate) interrupt: Interrupt,
 }
 
+/// How a table is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look {
+    /// With colours.
+    pub(crate) colour: bool,
+    /// No text is cut: nobody looks at lines that a file or a program gets, and what was cut off is lost to it.
+    pub(crate) whole: bool,
+}
+
+impl Look {
+    /// The text of a cell, on one line and harmless; on a terminal at most `width` characters of it.
+    pub(crate) fn cut(self, text: &str, width: usize) -> String {
+        if self.whole { clean(text) } else { cut(text, width) }
+    }
+}
+
 impl Io {
     /// The real ones.
     pub(crate) fn system() -> Self {
@@ -66,6 +82,11 @@ impl Io {
     /// Hands out Ctrl-C to the one who waits for it now.
     pub(crate) fn take_interrupt(&mut self) -> Interrupt {
         std::mem::replace(&mut self.interrupt, Box::pin(std::future::pending()))
+    }
+
+    /// How tables look there.
+    pub(crate) const fn look(&self) -> Look {
+        Look { colour: self.colour, whole: !self.out_is_terminal }
     }
 
     /// One line of data.
@@ -101,13 +122,13 @@ impl Io {
         format: Format,
         page: &P,
         items: &[I],
-        table: impl FnOnce(bool) -> comfy_table::Table,
+        table: impl FnOnce(Look) -> comfy_table::Table,
     ) -> Outcome<()> {
         match format {
             Format::Json => self.json(page),
             Format::Jsonl => items.iter().try_for_each(|item| self.json_line(item)),
             Format::Table => {
-                let table = table(self.colour);
+                let table = table(self.look());
                 self.line(table.trim_fmt())
             }
         }
@@ -157,7 +178,7 @@ pub(crate) fn clean_lines(text: &str) -> String {
     text.lines().map(|line| line.split('\t').map(clean).collect::<Vec<_>>().join("\t")).collect::<Vec<_>>().join("\n")
 }
 
-/// [`clean`], cut to `width` characters; for tables only.
+/// [`clean`], cut to `width` characters; only for who looks at a terminal.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     let safe = clean(text);
     match safe.char_indices().nth(width) {

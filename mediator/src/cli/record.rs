@@ -2,7 +2,7 @@
 
 use std::{io::Write, path::PathBuf, time::Duration};
 
-use proto::v1::{Chunk, GetRunRequest, RunDetail};
+use proto::v1::{Chunk, GetRunRequest};
 use shared::RunId;
 use tokio::time::{Instant, sleep};
 use tonic::Streaming;
@@ -18,18 +18,21 @@ use super::{
 /// Sealing follows the end of a Run within moments.
 const SEALING: Duration = Duration::from_secs(30);
 
+const WHAT: &str = "cannot fetch the Record of Run";
+
 pub(crate) async fn record(client: &Client, io: &mut Io, run: &RunId, out: Option<PathBuf>) -> Outcome {
-    let file = out.unwrap_or_else(|| format!("{run}.tar").into());
-    let to_stdout = file.as_os_str() == "-";
+    let to_stdout = out.as_ref().is_some_and(|file| file.as_os_str() == "-");
     if to_stdout && io.out_is_terminal {
         return Err(Failure::refused("a tar file is nothing to look at on a terminal")
             .advise("Redirect stdout, or give a file with --out FILE."));
     }
-    if !to_stdout && file.exists() {
-        return Err(exists(&file));
-    }
-    sealed(client, run).await?;
-    let what = format!("cannot fetch the Record of Run {run}");
+    let taken = |file: &PathBuf| if !to_stdout && file.exists() { Err(exists(file)) } else { Ok(()) };
+    out.as_ref().map_or(Ok(()), taken)?;
+    // The whole id: the file is called by it.
+    let run = &sealed(client, run).await?;
+    let file = out.unwrap_or_else(|| format!("{run}.tar").into());
+    taken(&file)?;
+    let what = format!("{WHAT} {run}");
     let request = GetRunRequest { run_id: run.to_string() };
     let stream = client.call(&what, client.runs().get_record(request)).await?;
     if to_stdout {
@@ -54,14 +57,14 @@ fn exists(file: &std::path::Path) -> Failure {
         .advise("Give another name with --out FILE.")
 }
 
-/// Waits out the moment between the end of a Run and its seal.
-async fn sealed(client: &Client, run: &RunId) -> Outcome<RunDetail> {
+/// Waits out the moment between the end of a Run and its seal, and says which Run it is.
+async fn sealed(client: &Client, run: &RunId) -> Outcome<RunId> {
     let until = Instant::now() + SEALING;
     loop {
-        let detail = show::get(client, run).await?;
+        let (run, detail) = show::get(client, WHAT, run).await?;
         let view = follow::view(&detail)?;
         if detail.sealed_at.is_some() {
-            return Ok(detail);
+            return Ok(run);
         }
         if !follow::has_ended(view) {
             return Err(Failure::refused(format!(

@@ -81,6 +81,10 @@ pub(crate) fn failure(url: &str, what: &str, status: &Status, shown: &Shown) -> 
         })
         .collect();
     let message = match (problems.as_slice(), status.message()) {
+        // The server's word is for whoever speaks the protocol: which header to send.
+        ([], _) if status.code() == Code::Unauthenticated && shown.is_nothing() => {
+            format!("{what}: no token was given")
+        }
         ([], "") => format!("{what}: {}", status.code()),
         ([], message) => format!("{what}: {message}"),
         ([problem], _) => format!("{what}: {problem}"),

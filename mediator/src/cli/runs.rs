@@ -1,6 +1,6 @@
 //! `runs` and `cancel`.
 
-use proto::v1::{CancelRequest, ListRunsRequest, RunView};
+use proto::v1::{CancelRequest, ListRunsRequest, RunView, run_service_client::RunServiceClient};
 use shared::RunId;
 
 use super::{
@@ -8,12 +8,13 @@ use super::{
     args::Runs,
     client::Client,
     exit::{Exit, Outcome},
-    output::{Format, Io, clean, cut},
+    output::{Format, Io, Look, clean},
     table::{self, or_dash},
     words,
 };
 
 pub(crate) async fn runs(client: &Client, io: &mut Io, format: Format, args: Runs) -> Outcome {
+    let no_system = args.work.as_ref().is_some_and(|work| !work.as_str().contains(':'));
     let all = args.state.is_none() && args.work.is_none() && args.since.is_none() && args.after.is_none();
     let request = ListRunsRequest {
         state: args.state.unwrap_or_default().to_uppercase(),
@@ -21,11 +22,17 @@ pub(crate) async fn runs(client: &Client, io: &mut Io, format: Format, args: Run
         since_at: args.since.map_or(0, |since| since.instant(crate::clock::Clock::system().now()).millis()),
         limit: args.limit,
         after: args.after.unwrap_or_default(),
+        begins: String::new(),
     };
     let page = client.call("cannot list the Runs", client.runs().list_runs(request)).await?;
-    io.list(format, &page, &page.runs, |colour| run_table(page.observed_at, &page.runs, colour))?;
+    io.list(format, &page, &page.runs, |look| run_table(page.observed_at, &page.runs, look))?;
     if page.runs.is_empty() {
         io.note(if all { "No Run has been submitted yet: `mediator submit FILE` does." } else { "No Run fits." });
+        if no_system {
+            io.note(
+                "--work takes a whole work id, SYSTEM:ID, such as ticket:1a2b3c4d; `mediator runs` shows them as WORK.",
+            );
+        }
     }
     if let Some(next) = &page.next {
         io.note(format_args!("There are more: add --after {}", clean(next)));
@@ -33,16 +40,16 @@ pub(crate) async fn runs(client: &Client, io: &mut Io, format: Format, args: Run
     Ok(Exit::Ok)
 }
 
-fn run_table(now: i64, runs: &[RunView], colour: bool) -> comfy_table::Table {
-    let mut table = table::new(&["RUN", "STATE", "CAUSE", "WORK", "NODES", "CURRENT", "AGE", "TOOK"], colour);
+fn run_table(now: i64, runs: &[RunView], look: Look) -> comfy_table::Table {
+    let mut table = table::new(&["RUN", "STATE", "CAUSE", "WORK", "NODES", "CURRENT", "AGE", "TOOK"], look);
     for run in runs {
         table.add_row(vec![
             clean(&run.run_id).into(),
             table::state(clean(&run.state)),
-            or_dash(cut(&run.verdict.as_ref().map(words::cause).unwrap_or_default(), 48)).into(),
-            or_dash(cut(run.work_id.as_deref().unwrap_or_default(), 32)).into(),
-            or_dash(cut(&nodes(run), 40)).into(),
-            or_dash(cut(&words::current(run), 40)).into(),
+            or_dash(look.cut(&run.verdict.as_ref().map(words::cause).unwrap_or_default(), 48)).into(),
+            or_dash(look.cut(run.work_id.as_deref().unwrap_or_default(), 32)).into(),
+            or_dash(look.cut(&nodes(run), 40)).into(),
+            or_dash(look.cut(&words::current(run), 40)).into(),
             short(between(run.created_at, now)).into(),
             run.ended_at.map_or("-".into(), |end| length(between(run.created_at, end))).into(),
         ]);
@@ -62,8 +69,8 @@ fn nodes(run: &RunView) -> String {
 }
 
 pub(crate) async fn cancel(client: &Client, io: &mut Io, format: Format, run: &RunId) -> Outcome {
-    let request = CancelRequest { run_id: run.to_string() };
-    let view = client.call(&format!("cannot cancel Run {run}"), client.runs().cancel(request)).await?;
+    let cancel = |mut runs: RunServiceClient<_>, run_id| async move { runs.cancel(CancelRequest { run_id }).await };
+    let (run, view) = client.call_of("cannot cancel Run", run, cancel).await?;
     match format {
         Format::Json => io.json(&view)?,
         Format::Jsonl => io.json_line(&view)?,

@@ -1,6 +1,6 @@
 //! `show`: one Run on one page.
 
-use proto::v1::{GetRunRequest, RunDetail, RunView, StepView};
+use proto::v1::{GetRunRequest, RunDetail, RunView, StepView, run_service_client::RunServiceClient};
 use shared::{RunId, Timestamp};
 
 use super::{
@@ -8,18 +8,19 @@ use super::{
     client::Client,
     exit::{Exit, Outcome},
     follow,
-    output::{Format, Io, clean, cut},
+    output::{Format, Io, Look, clean, cut},
     table::{self, or_dash},
     words,
 };
 
-pub(crate) async fn get(client: &Client, run: &RunId) -> Outcome<RunDetail> {
-    let request = GetRunRequest { run_id: run.to_string() };
-    client.call(&format!("cannot show Run {run}"), client.runs().get_run(request)).await
+/// The Run of this id, or the only one whose id begins so, with its whole id. `what` is "cannot … Run".
+pub(crate) async fn get(client: &Client, what: &str, run: &RunId) -> Outcome<(RunId, RunDetail)> {
+    let ask = |mut runs: RunServiceClient<_>, run_id| async move { runs.get_run(GetRunRequest { run_id }).await };
+    client.call_of(what, run, ask).await
 }
 
 pub(crate) async fn show(client: &Client, io: &mut Io, format: Format, run: &RunId) -> Outcome {
-    let detail = get(client, run).await?;
+    let (_, detail) = get(client, "cannot show Run", run).await?;
     match format {
         Format::Json => io.json(&detail)?,
         Format::Jsonl => io.json_line(&detail)?,
@@ -34,7 +35,7 @@ fn page(io: &mut Io, detail: &RunDetail) -> Outcome<()> {
         io.line(format_args!("{name:<9} {value}"))?;
     }
     if !detail.steps.is_empty() {
-        let table = step_table(detail, io.colour);
+        let table = step_table(detail, io.look());
         io.line("")?;
         io.line(table.trim_fmt())?;
     }
@@ -127,9 +128,9 @@ fn facts(detail: &RunDetail, run: &RunView) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn step_table(detail: &RunDetail, colour: bool) -> comfy_table::Table {
+fn step_table(detail: &RunDetail, look: Look) -> comfy_table::Table {
     let heads = ["#", "STEP", "STATE", "CHOSEN", "NODE", "ATTEMPT", "RESULT", "TOOK", "NEEDS", "PRODUCED"];
-    let mut table = table::new(&heads, colour);
+    let mut table = table::new(&heads, look);
     for step in &detail.steps {
         table.add_row(vec![
             step.seq.to_string().into(),
@@ -138,10 +139,11 @@ fn step_table(detail: &RunDetail, colour: bool) -> comfy_table::Table {
             chosen(step).into(),
             or_dash(clean(step.node.as_deref().unwrap_or_default())).into(),
             attempt(step).into(),
+            // The whole of it stands below.
             or_dash(cut(&words::result(step), 48)).into(),
             took(step, detail.observed_at).into(),
-            or_dash(cut(&step.needs.join(" "), 32)).into(),
-            or_dash(cut(&step.produced.join(" "), 40)).into(),
+            or_dash(look.cut(&step.needs.join(" "), 32)).into(),
+            or_dash(look.cut(&step.produced.join(" "), 40)).into(),
         ]);
     }
     table

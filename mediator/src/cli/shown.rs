@@ -9,9 +9,16 @@ pub(crate) struct Shown {
     pub(crate) cert: Option<PathBuf>,
     /// Where the token comes from.
     pub(crate) token: Option<String>,
+    /// Where on this host a token was looked for in vain, and what was found there.
+    pub(crate) looked: Vec<String>,
 }
 
 impl Shown {
+    /// Neither a token nor a certificate.
+    pub(super) const fn is_nothing(&self) -> bool {
+        self.cert.is_none() && self.token.is_none()
+    }
+
     /// What to look at when a server wants nothing of the certificate, or would have one.
     pub(super) fn about_certificate(&self) -> String {
         match &self.cert {
@@ -38,7 +45,12 @@ impl Shown {
                 "What was shown is --client-cert {}. Show another one (`mediator pki issue` makes it), or give a token {other}",
                 cert.display()
             ),
-            (None, None) => format!("Give a token {other}"),
+            (None, None) if self.looked.is_empty() => format!("Give a token {other}"),
+            (None, None) => format!(
+                "This host's own was looked for: {}.\nIf `mediator serve` has another state directory, name it in \
+                 MEDIATOR_STATE_DIR; else give a token {other}",
+                self.looked.join("; ")
+            ),
         }
     }
 }

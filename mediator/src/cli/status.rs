@@ -86,8 +86,13 @@ pub(crate) async fn status(client: &Client, io: &mut Io, format: Format) -> Outc
 async fn count(client: &Client, state: &'static str, now: i64) -> Outcome<Count> {
     let last_day = matches!(state, "SUCCEEDED" | "FAILED");
     let since_at = if last_day { now - DAY_MS } else { 0 };
-    let mut request =
-        ListRunsRequest { state: state.into(), work: String::new(), since_at, limit: 1_000, after: String::new() };
+    let mut request = ListRunsRequest {
+        state: state.into(),
+        work: String::new(),
+        since_at,
+        limit: 1_000,
+        ..ListRunsRequest::default()
+    };
     let mut count = 0;
     for _ in 0..PAGES {
         let page = client.call("cannot count the Runs", client.runs().list_runs(request.clone())).await?;

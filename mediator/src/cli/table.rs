@@ -2,11 +2,13 @@
 
 use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
 
+use super::output::Look;
+
 /// A table with these column heads.
-pub(crate) fn new(heads: &[&str], colour: bool) -> Table {
+pub(crate) fn new(heads: &[&str], look: Look) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(heads.to_vec());
-    if colour {
+    if look.colour {
         table.enforce_styling();
     } else {
         table.force_no_tty();

@@ -8,7 +8,7 @@ use super::{
     age::{between, short},
     args::Token,
     exit::{Exit, Failure, Outcome, causes},
-    output::{Format, Io, clean},
+    output::{Format, Io, Look, clean},
     table,
 };
 use crate::{
@@ -108,7 +108,7 @@ pub(crate) async fn token(io: &mut Io, format: Format, command: Token) -> Outcom
             let rows = rows.map_err(|e| Failure::refused(format!("cannot list the tokens: {}", causes(&e))))?;
             let listed: Vec<Listed> = rows.into_iter().map(Listed::from).collect();
             let now = clock.now();
-            io.list(format, &listed, &listed, |colour| token_table(now, &listed, colour))?;
+            io.list(format, &listed, &listed, |look| token_table(now, &listed, look))?;
         }
         Token::Revoke { id, settings } => {
             let loaded = settings.load()?;
@@ -116,8 +116,8 @@ pub(crate) async fn token(io: &mut Io, format: Format, command: Token) -> Outcom
             let row = revoke(&store, &id).await?;
             let listed = Listed::from(row);
             let now = clock.now();
-            io.list(format, &listed, std::slice::from_ref(&listed), |colour| {
-                token_table(now, std::slice::from_ref(&listed), colour)
+            io.list(format, &listed, std::slice::from_ref(&listed), |look| {
+                token_table(now, std::slice::from_ref(&listed), look)
             })?;
         }
     }
@@ -155,8 +155,8 @@ async fn revoke(store: &Store, id: &str) -> Outcome<TokenRow> {
     stored.map(|(row, _)| row).ok_or_else(|| Failure::refused(format!("{} is gone from the database", clean(id))))
 }
 
-fn token_table(now: Timestamp, tokens: &[Listed], colour: bool) -> comfy_table::Table {
-    let mut table = table::new(&["ID", "ROLE", "PRINCIPAL", "NODE", "AGE", "EXPIRES", "REVOKED"], colour);
+fn token_table(now: Timestamp, tokens: &[Listed], look: Look) -> comfy_table::Table {
+    let mut table = table::new(&["ID", "ROLE", "PRINCIPAL", "NODE", "AGE", "EXPIRES", "REVOKED"], look);
     let ago = |at: Timestamp| format!("{} ago", short(between(at.millis(), now.millis())));
     for token in tokens {
         let expires = token.expires_at.map_or("-".into(), |at| {

@@ -23,6 +23,8 @@ pub(crate) async fn run(
     timeout: Option<Duration>,
 ) -> Outcome {
     let deadline = timeout.map(|timeout| Instant::now() + timeout.std());
+    let meant = client.meant(run).await?;
+    let run = meant.as_ref().unwrap_or(run);
     let mut changes = Changes { format, state: String::new(), steps: BTreeMap::new(), progress: Progress::default() };
     let end = follow::follow(client, io, run, deadline, false, &mut changes).await;
     changes.progress.done(io);

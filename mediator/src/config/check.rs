@@ -18,7 +18,7 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn wrong(&mut self, key: &str, message: impl Into<String>) {
-        let origin = self.values.origin(key).to_owned();
+        let origin = self.values.where_to_mend(key);
         self.problems.push(ConfigError { origin, key: key.to_owned(), message: message.into() });
     }
 

@@ -55,12 +55,14 @@ impl Layers {
     pub(super) fn read(&self, problems: &mut Vec<ConfigError>) -> Values {
         let mut figment = Figment::new();
         let mut given: Vec<(String, String)> = Vec::new();
+        let mut lines = BTreeMap::new();
         let optional = [&self.system, &self.user].into_iter().flatten().filter(|path| path.exists());
         for path in optional.chain(&self.file) {
             if let Some(file) = read_file(path, problems) {
                 let mut leaves = Vec::new();
                 file.data.values().for_each(|dict| flatten("", dict, &mut leaves));
                 given.extend(leaves.into_iter().map(|(key, _)| (key, file.origin.clone())));
+                lines.extend(file.lines.iter().map(|(key, line)| ((file.origin.clone(), key.clone()), *line)));
                 figment = figment.merge(file);
             }
         }
@@ -79,7 +81,7 @@ impl Layers {
             figment =
                 figment.merge(One { origin: format!("flag --{flag}"), key: (*key).to_owned(), value: value.clone() });
         }
-        let mut values = Values::of(&figment, self, problems);
+        let mut values = Values::of(&figment, self, lines, problems);
         values.beaten = given;
         values
     }
@@ -97,7 +99,7 @@ fn read_file(path: &Path, problems: &mut Vec<ConfigError>) -> Option<FileLayer> 
         }
     };
     match Toml::string(&text).data() {
-        Ok(data) => Some(FileLayer { origin, data }),
+        Ok(data) => Some(FileLayer { origin, data, lines: lines(&text) }),
         Err(e) => {
             wrong(format!("is not TOML: {}", e.to_string().replace('\n', " ").trim()));
             None
@@ -105,9 +107,31 @@ fn read_file(path: &Path, problems: &mut Vec<ConfigError>) -> Option<FileLayer> 
     }
 }
 
+/// Where each key stands, from 1.
+fn lines(text: &str) -> Vec<(String, usize)> {
+    fn walk(table: &dyn toml_edit::TableLike, prefix: &str, text: &str, lines: &mut Vec<(String, usize)>) {
+        for (key, item) in table.iter() {
+            let path = if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
+            if let Some(span) = item.span() {
+                let before = text.bytes().take(span.start);
+                lines.push((path.clone(), 1 + before.filter(|byte| *byte == b'\n').count()));
+            }
+            if let Some(inner) = item.as_table_like() {
+                walk(inner, &path, text, lines);
+            }
+        }
+    }
+    let mut lines = Vec::new();
+    if let Ok(document) = toml_edit::ImDocument::parse(text) {
+        walk(document.as_table(), "", text, &mut lines);
+    }
+    lines
+}
+
 /// A file that was read.
 struct FileLayer {
     origin: String,
+    lines: Vec<(String, usize)>,
     data: Map<Profile, Dict>,
 }
 
@@ -146,11 +170,18 @@ pub(super) struct Values {
     values: BTreeMap<&'static str, (String, String)>,
     /// Key and origin of what files and variables say, weakest first, whether it won or not.
     beaten: Vec<(String, String)>,
+    /// The line of a key in a file, by the file's name and the key.
+    lines: BTreeMap<(String, String), usize>,
 }
 
 impl Values {
-    fn of(figment: &Figment, layers: &Layers, problems: &mut Vec<ConfigError>) -> Self {
-        let mut values = Self::default();
+    fn of(
+        figment: &Figment,
+        layers: &Layers,
+        lines: BTreeMap<(String, String), usize>,
+        problems: &mut Vec<ConfigError>,
+    ) -> Self {
+        let mut values = Self { lines, ..Self::default() };
         let mut leaves = Vec::new();
         if let Ok(Value::Dict(_, dict)) = figment.find_value("") {
             flatten("", &dict, &mut leaves);
@@ -158,8 +189,9 @@ impl Values {
         for (name, value) in leaves {
             let metadata = figment.get_metadata(value.tag());
             let origin = metadata.map_or_else(|| "configuration".to_owned(), |metadata| metadata.name.to_string());
+            let place = values.place(&origin, &name);
             let mut wrong =
-                |message: String| problems.push(ConfigError { origin: origin.clone(), key: name.clone(), message });
+                |message: String| problems.push(ConfigError { origin: place.clone(), key: name.clone(), message });
             match (KEYS.iter().find(|key| key.name == name), scalar(&value)) {
                 (None, _) => wrong(unknown(&name)),
                 (Some(_), None) => wrong(format!("is {}; write one value", value.to_actual())),
@@ -189,6 +221,17 @@ impl Values {
     /// Value and origin of a key that was given.
     pub(super) fn get(&self, key: &str) -> Option<(&str, &str)> {
         self.values.get(key).map(|(value, origin)| (value.as_str(), origin.as_str()))
+    }
+
+    /// How a person finds the key there: a file with the line.
+    fn place(&self, origin: &str, key: &str) -> String {
+        let line = self.lines.get(&(origin.to_owned(), key.to_owned()));
+        line.map_or_else(|| origin.to_owned(), |line| format!("{origin}:{line}"))
+    }
+
+    /// Where what is wrong with a key is to be mended.
+    pub(super) fn where_to_mend(&self, key: &str) -> String {
+        self.place(self.origin(key), key)
     }
 
     /// Where the value in force comes from.
@@ -229,23 +272,9 @@ fn scalar(value: &Value) -> Option<String> {
 }
 
 fn unknown(name: &str) -> String {
-    let near = KEYS.iter().map(|key| (distance(key.name, name), key.name)).min();
+    let near = KEYS.iter().map(|key| (shared::distance(key.name, name), key.name)).min();
     match near {
         Some((misses, near)) if misses <= 3 => format!("is not a key; did you mean {near}?"),
         _ => format!("is not a key; there are {}", KEYS.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")),
     }
-}
-
-/// Edit distance, for short words.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let best = (corner + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
-            corner = std::mem::replace(&mut row[j + 1], best);
-        }
-    }
-    row[b.len()]
 }

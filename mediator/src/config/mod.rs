@@ -212,7 +212,7 @@ pub struct ConfigErrors(pub Vec<ConfigError>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}: {}{message}", if key.is_empty() { String::new() } else { format!("{key}: ") })]
 pub struct ConfigError {
-    /// The file, variable or flag.
+    /// The file with its line, the variable or the flag.
     pub origin: String,
     /// The key; empty when the whole file is meant.
     pub key: String,

@@ -94,11 +94,12 @@ fn every_mistake_is_told_at_once_with_its_source() {
     };
     let found = problems(&layers);
     let text = found.join("\n");
+    let etc_at = |line: u32| format!("{}:{line}", etc.display());
     for (source, key, hint) in [
-        (etc.to_str().unwrap(), "colour", "is not a key; there are listen,"),
-        (etc.to_str().unwrap(), "listn", "did you mean listen?"),
-        (etc.to_str().unwrap(), "listen", "write one value"),
-        (etc.to_str().unwrap(), "lease.factor", "at least 3 intervals"),
+        (&*etc_at(1), "colour", "is not a key; there are listen,"),
+        (&*etc_at(2), "listn", "did you mean listen?"),
+        (&*etc_at(3), "listen", "write one value"),
+        (&*etc_at(5), "lease.factor", "at least 3 intervals"),
         ("environment variable MEDIATOR_LEASE__RENEW", "lease.renew", "such as 250ms, 10s"),
         ("environment variable MEDIATOR_SWEEP_INTERVAL", "sweep_interval", "write 100ms to 1h"),
         ("environment variable MEDIATOR_REAP_INTERVAL", "reap_interval", "write 50ms to 1m"),

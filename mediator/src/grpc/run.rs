@@ -1,7 +1,7 @@
 //! `RunService`: submit, look at, follow, explain, cancel.
 
 use proto::v1::{self, run_service_server::RunService};
-use shared::{NodeId, StepName, Timestamp, WorkId};
+use shared::{NodeId, RunId, StepName, Timestamp, WorkId};
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -143,6 +143,9 @@ fn filter(request: &v1::ListRunsRequest) -> Result<RunFilter, Error> {
     }
     if !request.work.is_empty() {
         filter.work = problems.parse::<WorkId>("work", &request.work);
+    }
+    if !request.begins.is_empty() {
+        filter.begins = problems.parse::<RunId>("begins", &request.begins);
     }
     match request.since_at {
         0 => {}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shared::{Timestamp, WorkId};
+use shared::{RunId, Timestamp, WorkId};
 
 use crate::{
     error::{Error, Violation},
@@ -59,9 +59,9 @@ pub(super) fn none(pairs: Vec<(String, String)>) -> Result<(), Error> {
     Parameters::new(pairs, &[]).finish(())
 }
 
-/// `/v1/runs?state=&work=&since=&limit=&after=`
+/// `/v1/runs?state=&work=&since=&begins=&limit=&after=`
 pub(super) fn runs(pairs: Vec<(String, String)>) -> Result<RunFilter, Error> {
-    let mut query = Parameters::new(pairs, &["state", "work", "since", "limit", "after"]);
+    let mut query = Parameters::new(pairs, &["state", "work", "since", "begins", "limit", "after"]);
     let filter = RunFilter {
         state: query.take("state", |text| {
             let known = RUN_STATES.contains(&text).then(|| text.to_owned());
@@ -81,6 +81,7 @@ pub(super) fn runs(pairs: Vec<(String, String)>) -> Result<RunFilter, Error> {
             })
             .map_or(0, page_limit),
         after: query.take("after", parse_page_key),
+        begins: query.take("begins", |text| RunId::new(text).map_err(|e| e.to_string())),
     };
     query.finish(filter)
 }

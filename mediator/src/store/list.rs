@@ -27,6 +27,8 @@ pub struct RunFilter {
     pub work: Option<WorkId>,
     /// Created then or later.
     pub since: Option<Timestamp>,
+    /// Whose id begins with this.
+    pub begins: Option<RunId>,
     /// At most this many.
     pub limit: u32,
     /// Those that follow this one in the order of the list.
@@ -141,6 +143,11 @@ fn statement(filter: &RunFilter, range: Range<'_>, limit: i64) -> (String, Vec<V
         // A work has few Runs: with both given, its index is the one to use, and this keeps the other away.
         let column = if filter.work.is_some() { "state || '' =" } else { "state =" };
         term(column, Value::text(state));
+    }
+    if let Some(begins) = &filter.begins {
+        term("run_id >=", Value::show(begins));
+        // Behind every character that an id may have.
+        term("run_id <", Value::text(format!("{begins}~")));
     }
     if let Some(since) = filter.since {
         term("created_at >=", Value::at(since));

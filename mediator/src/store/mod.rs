@@ -41,9 +41,12 @@ mod step;
 mod sync;
 mod token;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, Ordering},
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
 };
 
 use shared::Timestamp;
@@ -127,10 +130,16 @@ impl Store {
     /// # Errors
     /// [`StoreError`]
     pub async fn is_there(url: &str) -> Result<bool, StoreError> {
-        if let Some(path) = Engine::file(url)
-            && !std::fs::metadata(path).is_ok_and(|file| file.len() > 0)
-        {
-            return Ok(false);
+        if let Some(path) = Engine::file(url) {
+            match std::fs::metadata(path) {
+                Ok(file) if file.len() > 0 => {}
+                Ok(_) => return Ok(false),
+                Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                    return Ok(false);
+                }
+                // What may not be looked at may well be there.
+                Err(e) => return Err(StoreError::Config { url: format!("sqlite:{path}"), why: e.to_string() }),
+            }
         }
         migrate::has_begun(&Engine::open(url).await?).await
     }

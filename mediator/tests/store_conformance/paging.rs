@@ -63,11 +63,13 @@ async fn filters(bed: Bed) {
     assert_eq!(rows.iter().map(|row| row.run_id.clone()).collect::<Vec<_>>(), all);
     let work = WorkId::new("git:I5").unwrap();
     let since = Timestamp::from_millis(START.millis() + 3);
-    for mask in 0..8 {
+    let begins = RunId::new(&all[0].as_str()[..1]).unwrap();
+    for mask in 0..16 {
         let filter = RunFilter {
             state: (mask & 1 != 0).then(|| "FAILED".to_owned()),
             work: (mask & 2 != 0).then(|| work.clone()),
             since: (mask & 4 != 0).then_some(since),
+            begins: (mask & 8 != 0).then(|| begins.clone()),
             limit: 3,
             after: None,
         };
@@ -75,6 +77,7 @@ async fn filters(bed: Bed) {
             filter.state.as_ref().is_none_or(|state| row.state == *state)
                 && filter.work.as_ref().is_none_or(|work| row.work_id.as_ref() == Some(work))
                 && filter.since.is_none_or(|since| row.created_at >= since)
+                && filter.begins.as_ref().is_none_or(|it| row.run_id.as_str().starts_with(it.as_str()))
         };
         let wanted: Vec<RunId> = rows.iter().filter(fits).map(|row| row.run_id.clone()).collect();
         assert!(!wanted.is_empty());

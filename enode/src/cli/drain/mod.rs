@@ -5,6 +5,8 @@ mod verdict;
 mod verdict_tests;
 mod wait;
 
+use std::path::Path;
+
 use serde_json::json;
 use shared::domain::Drain;
 
@@ -26,7 +28,8 @@ use crate::{
     state::{AgentStatus, NodeStatus},
 };
 
-pub(super) async fn drain(config: &Config, args: &DrainArgs, out: &Out) -> Outcome {
+/// `file` is the configuration that was named, for the commands that are suggested.
+pub(super) async fn drain(config: &Config, file: Option<&Path>, args: &DrainArgs, out: &Out) -> Outcome {
     let want = args.mode.map_or_else(|| no_weaker(config, out), Drain::from);
     let done = write(
         config,
@@ -34,7 +37,7 @@ pub(super) async fn drain(config: &Config, args: &DrainArgs, out: &Out) -> Outco
         out,
     )?;
     if !args.wait {
-        follow(config, want, out).await;
+        follow(config, file, want, out).await;
         report(&done, want, None, out)?;
         return Ok(Exit::Done);
     }
@@ -58,22 +61,23 @@ fn no_weaker(config: &Config, out: &Out) -> Drain {
     there.max(Drain::Graceful)
 }
 
-pub(super) async fn undrain(config: &Config, args: &UndrainArgs, out: &Out) -> Outcome {
+/// `file` as in [`drain`].
+pub(super) async fn undrain(config: &Config, file: Option<&Path>, args: &UndrainArgs, out: &Out) -> Outcome {
     if args.quarantine {
-        return end_quarantine(config, out).await;
+        return end_quarantine(config, file, out).await;
     }
     let done = write(
         config,
         Edit { drain: Some(Drain::None), reason: Some(String::new()), quarantine_cleared: None, force: args.force },
         out,
     )?;
-    follow(config, Drain::None, out).await;
+    follow(config, file, Drain::None, out).await;
     report(&done, Drain::None, None, out)?;
     Ok(Exit::Done)
 }
 
 /// One word for all nodes of the machine: what each has suffered is for its owner to know.
-async fn end_quarantine(config: &Config, out: &Out) -> Outcome {
+async fn end_quarantine(config: &Config, file: Option<&Path>, out: &Out) -> Outcome {
     let now = clock::now().to_string();
     let edit = Edit { drain: None, reason: None, quarantine_cleared: Some(now.clone()), force: false };
     let done = write(config, edit, out)?;
@@ -86,6 +90,9 @@ async fn end_quarantine(config: &Config, out: &Out) -> Outcome {
         }
         Err(AskError::NotRunning(_)) => out.note("no agent runs here now; a quarantine that it kept has ended"),
         Err(other) => out.warn(other.to_string()),
+    }
+    if let Some(drain) = done.before.filter(|drain| *drain != Drain::None) {
+        out.note(format!("the owner's own drain ({drain}) stays; to lend again: {}", command(file)));
     }
     let document = json!({"policy_file": done.path, "before": done.before, "quarantine_cleared": now});
     let path = done.path.display();
@@ -110,7 +117,19 @@ fn write(config: &Config, edit: Edit, out: &Out) -> Result<Done, Failure> {
     if let Some(kept) = &done.kept {
         out.warn(format!("the old file was kept as {}; a panel_token in it must be copied by hand", kept.display()));
     }
+    if let Seen::Written(written) = file::look(&config.policy_file) {
+        written.for_owner().iter().for_each(|warning| out.warn(warning));
+    }
     Ok(done)
+}
+
+/// What lends this machine again, as it can be typed.
+fn command(file: Option<&Path>) -> String {
+    let Some(file) = file else { return "enode undrain".to_owned() };
+    let shown = file.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
+    let quoted = if shown.chars().all(plain) { shown } else { format!("'{}'", shown.replace('\'', r"'\''")) };
+    format!("enode undrain --config {quoted}")
 }
 
 fn report(done: &Done, drain: Drain, drained: Option<bool>, out: &Out) -> Result<(), Failure> {
@@ -127,9 +146,9 @@ fn report(done: &Done, drain: Drain, drained: Option<bool>, out: &Out) -> Result
 }
 
 /// Says what happens next; nothing of it is an error.
-async fn follow(config: &Config, want: Drain, out: &Out) {
+async fn follow(config: &Config, file: Option<&Path>, want: Drain, out: &Out) {
     match local::ask(&config.state_dir).await {
-        Ok(agent) => next_steps(&agent, want).iter().for_each(|line| out.note(line)),
+        Ok(agent) => next_steps(&agent, file, want).iter().for_each(|line| out.note(line)),
         Err(AskError::NotRunning(_)) => {
             let then = if want == Drain::None { "lends this machine" } else { "starts with this drain" };
             out.note(format!("no agent runs here now; the next one {then}"));
@@ -138,7 +157,7 @@ async fn follow(config: &Config, want: Drain, out: &Out) {
     }
 }
 
-fn next_steps(agent: &AgentStatus, want: Drain) -> Vec<String> {
+fn next_steps(agent: &AgentStatus, file: Option<&Path>, want: Drain) -> Vec<String> {
     let mut lines = vec![format!(
         "the agent (pid {}) advertises it within a second{}",
         agent.pid,
@@ -146,7 +165,7 @@ fn next_steps(agent: &AgentStatus, want: Drain) -> Vec<String> {
     )];
     lines.extend(said::follows(agent, want));
     if want != Drain::None {
-        lines.push("to wait until nothing runs here: add --wait; to lend again: enode undrain".to_owned());
+        lines.push(format!("to wait until nothing runs here: add --wait; to lend again: {}", command(file)));
     }
     lines
 }

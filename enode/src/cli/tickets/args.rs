@@ -127,7 +127,8 @@ pub(crate) struct One {
     #[command(flatten)]
     pub(crate) place: Place,
     /// The ticket: its file's name without state and .md
-    #[arg(value_name = "TICKET")]
+    // A shell completes the name of an open one with its end.
+    #[arg(value_name = "TICKET", value_parser = |word: &str| word.strip_suffix(".md").unwrap_or(word).parse::<Stem>())]
     pub(crate) stem: Stem,
 }
 

@@ -13,7 +13,7 @@ async fn at(dir: &std::path::Path, args: &str) -> Ran {
 #[tokio::test]
 async fn a_token_is_shown_once_and_listed_without_its_secret() {
     let folder = tempfile::tempdir().unwrap();
-    let made = at(folder.path(), "token create --role node --principal yard --node yard").await;
+    let made = at(folder.path(), "token create --role node --principal yard --node yard --new-database").await;
     let secret = made.out.trim_end();
     assert_eq!((made.exit, secret.len()), (Exit::Ok, 64), "{made}");
     // Whoever gave another --state-dir than the mediator's finds out here, and not by a token that nobody knows.
@@ -38,7 +38,7 @@ async fn a_token_is_shown_once_and_listed_without_its_secret() {
 #[tokio::test]
 async fn a_database_in_a_folder_that_is_not_there_names_the_folder() {
     let folder = tempfile::tempdir().unwrap();
-    let create = "token create --role node --principal yard --database sqlite:/nowhere/at/all/x.db";
+    let create = "token create --role node --principal yard --new-database --database sqlite:/nowhere/at/all/x.db";
     let ran = at(folder.path(), create).await;
     assert_eq!(ran.exit, Exit::Refused);
     assert!(ran.err.contains("there is no folder /nowhere/at/all; make it first, or write another path"), "{ran}");
@@ -47,7 +47,9 @@ async fn a_database_in_a_folder_that_is_not_there_names_the_folder() {
 #[tokio::test]
 async fn a_token_expires_and_is_revoked_by_a_part_of_its_id() {
     let folder = tempfile::tempdir().unwrap();
-    let made = at(folder.path(), "token create --role observer --principal ann --expires 30d --output json").await;
+    let made =
+        at(folder.path(), "token create --role observer --principal ann --expires 30d --output json --new-database")
+            .await;
     let made: serde_json::Value = serde_json::from_str(&made.out).unwrap();
     let id = made["id"].as_str().unwrap();
     assert!(crate::auth::hash(made["token"].as_str().unwrap()).starts_with(id) && made["expires_at"].is_string());
@@ -76,7 +78,7 @@ async fn a_token_expires_and_is_revoked_by_a_part_of_its_id() {
 #[tokio::test]
 async fn a_database_that_is_gone_is_not_made_anew_by_itself() {
     let folder = tempfile::tempdir().unwrap();
-    at(folder.path(), "token create --role admin --principal ann").await;
+    at(folder.path(), "token create --role admin --principal ann --new-database").await;
     std::fs::write(folder.path().join("admin.token"), "x").unwrap();
     std::fs::remove_file(folder.path().join("mediator.db")).unwrap();
     for args in ["token create --role admin --principal ann", "token list", "token revoke abcdefgh", "serve"] {
@@ -188,7 +190,7 @@ async fn a_client_certificate_is_issued_and_revoked_by_its_file_or_its_fingerpri
 
     let state = folder.path().join("state");
     // Revoking needs a database that is in use.
-    at(&state, "token create --role observer --principal ann").await;
+    at(&state, "token create --role observer --principal ann --new-database").await;
     for (named, printed) in [(file, fingerprint), (&"ab".repeat(32), &*"ab".repeat(32))] {
         let ran = at(&state, &format!("pki revoke {named}")).await;
         assert_eq!((ran.exit, ran.out.trim_end()), (Exit::Ok, printed), "{ran}");
@@ -208,11 +210,14 @@ async fn a_database_that_is_not_there_is_told_and_not_made() {
     let folder = tempfile::tempdir().unwrap();
     let never = folder.path().join("never");
     let fingerprint = "ab".repeat(32);
-    for args in ["gc --older-than 1d", "token list", "token revoke abcdef", "recover", "backup /nonexistent/b"] {
+    let create = "token create --role node --principal me";
+    for args in ["gc --older-than 1d", "token list", "token revoke abcdef", "recover", "backup /nonexistent/b", create]
+    {
         let ran = at(&never, args).await;
         assert_eq!(ran.exit, Exit::Refused, "{args}: {ran}");
         assert!(ran.err.contains("no database of a mediator at sqlite:STATE/mediator.db"), "{args}: {ran}");
         assert!(ran.err.contains("--state-dir"), "where the value came from: {ran}");
+        assert_eq!(ran.err.contains("--new-database"), args == create, "{args}: {ran}");
         assert!(!never.join("mediator.db").exists(), "{args}");
     }
     let ran = at(&never, &format!("pki revoke {fingerprint}")).await;
@@ -221,10 +226,25 @@ async fn a_database_that_is_not_there_is_told_and_not_made() {
 }
 
 #[tokio::test]
+async fn a_database_that_may_not_be_looked_at_is_not_called_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    // A loop, because no permission keeps root from looking.
+    std::os::unix::fs::symlink("mediator.db", folder.path().join("mediator.db")).unwrap();
+    for args in ["token list", "token create --role admin --principal ann", "gc --older-than 1d"] {
+        let ran = at(folder.path(), args).await;
+        assert!(ran.exit == Exit::Refused && ran.err.contains("cannot open sqlite:STATE/mediator.db"), "{args}: {ran}");
+        assert!(
+            ran.err.contains("symbolic link") && ran.err.contains("as the user that `mediator serve`"),
+            "{args}: {ran}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_database_of_an_earlier_version_is_left_as_it_is() {
     use sqlx::{Connection, Row};
     let folder = tempfile::tempdir().unwrap();
-    at(folder.path(), "token create --role observer --principal ann").await;
+    at(folder.path(), "token create --role observer --principal ann --new-database").await;
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(folder.path().join("mediator.db"));
     let mut conn = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
     sqlx::query("DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)")
@@ -244,7 +264,7 @@ async fn a_database_of_an_earlier_version_is_left_as_it_is() {
 #[tokio::test]
 async fn a_backup_does_not_go_into_what_it_is_a_copy_of() {
     let folder = tempfile::tempdir().unwrap();
-    at(folder.path(), "token create --role observer --principal ann").await;
+    at(folder.path(), "token create --role observer --principal ann --new-database").await;
     for to in [folder.path().to_owned(), folder.path().join("records/new"), folder.path().join("a/b")] {
         let ran = at(folder.path(), &format!("backup {}", to.display())).await;
         assert!(ran.exit == Exit::Refused && ran.err.contains("name a directory elsewhere"), "{ran}");

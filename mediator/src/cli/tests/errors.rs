@@ -88,7 +88,7 @@ async fn addresses_and_files_that_cannot_work() {
 
 #[test]
 fn a_server_that_leaves_over_a_certificate_is_not_called_down() {
-    let shown = Shown { cert: Some("me.crt".into()), token: None };
+    let shown = Shown { cert: Some("me.crt".into()), ..Shown::default() };
     let failure = |cause: &str, shown: &Shown| {
         let failure = refusal::unreachable("https://yard:7070", cause, shown);
         format!("{}\n{}", failure.message, failure.advice.unwrap_or_default())
@@ -112,7 +112,7 @@ fn a_server_that_leaves_over_a_certificate_is_not_called_down() {
 fn who_is_not_known_is_told_what_was_shown() {
     let status = refused(Code::Unauthenticated, "UNAUTHENTICATED", "this is not known here");
     let advice = |cert: Option<&str>, token: Option<&str>| {
-        let shown = Shown { cert: cert.map(Into::into), token: token.map(str::to_owned) };
+        let shown = Shown { cert: cert.map(Into::into), token: token.map(str::to_owned), ..Shown::default() };
         let failure = refusal::failure("https://yard:7070", "cannot list the nodes", &status, &shown);
         assert_eq!(failure.exit, Exit::Refused);
         failure.advice.unwrap()

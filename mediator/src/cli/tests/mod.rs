@@ -19,6 +19,7 @@ mod fake;
 mod following;
 mod help;
 mod messages;
+mod naming;
 mod pages;
 mod streams;
 mod submitting;

@@ -103,6 +103,7 @@ async fn runs_asks_for_what_its_flags_say() {
         since_at: NOW,
         limit: 7,
         after: "here".into(),
+        begins: String::new(),
     };
     assert_eq!(fake.lines().asked, [format!("list_runs: {wanted:?}")]);
 }
@@ -203,4 +204,25 @@ async fn cancel_says_what_became_of_the_run() {
     let ran = run(&fake, &["cancel", "build-1"]).await;
     assert_eq!(ran.out, "build-1 SUCCEEDED (judged)\n");
     assert_eq!(ran.err, "Run build-1 had ended before; nothing was changed.\n");
+}
+
+#[tokio::test]
+async fn a_file_gets_the_whole_text_and_a_terminal_what_fits() {
+    let fake = Fake::start().await;
+    let why = "a policy error that is much longer than any column of a table may be on a terminal, to its very end";
+    let broken = NodeView { policy_error: Some(why.into()), drain_reason: Some(why.into()), ..node("bench") };
+    fake.lines().list_nodes.then(Ok(ListNodesResponse { observed_at: NOW, nodes: vec![broken] }));
+    let ran = run(&fake, &["nodes"]).await;
+    assert_eq!((ran.out.matches(why).count(), ran.out.contains('…')), (2, false), "{ran}");
+    let ran = run_changed(&fake, &["nodes"], |io| io.out_is_terminal = true).await;
+    assert_eq!((ran.out.matches(why).count(), ran.out.matches('…').count()), (0, 2), "{ran}");
+}
+
+#[tokio::test]
+async fn a_work_without_its_system_is_told_the_form() {
+    let fake = Fake::start().await;
+    fake.lines().list_runs.then(Ok(ListRunsResponse::default()));
+    let ran = run(&fake, &["runs", "--work", "foo"]).await;
+    assert!(ran.err.contains("SYSTEM:ID"), "{ran}");
+    assert_eq!(run(&fake, &["runs", "--work", "ticket:foo"]).await.err, "No Run fits.\n");
 }

@@ -182,8 +182,14 @@ async fn hostile_requests_about_runs_are_answered_or_refused() {
         let shown = format!("{texts:?} {number}");
         let [a, b, c, d, e] = texts.try_into().unwrap();
         let small = number as u32;
-        let list =
-            v1::ListRunsRequest { state: a.clone(), work: b.clone(), since_at: number, after: c.clone(), limit: small };
+        let list = v1::ListRunsRequest {
+            state: a.clone(),
+            work: b.clone(),
+            since_at: number,
+            after: c.clone(),
+            begins: d.clone(),
+            limit: small,
+        };
         let answer = v1::AnswerRequest { run_id: a.clone(), step: b.clone(), attempt: 1, answer: c.clone() };
         let log = v1::GetLogRequest { run_id: a.clone(), step: d.clone(), follow: false };
         let subject = Some(v1::explain_request::Subject::NodeId(e));
