@@ -9,7 +9,7 @@ use axum::{
 };
 use shared::{
     sha256_hex,
-    ticket::{Document, Lane, Queue, Stem, Ticket, key},
+    ticket::{Document, Lane, Queue, Stem, Ticket, edit, key},
 };
 
 use super::{
@@ -23,7 +23,10 @@ use super::{
     sight::{Asked, Sight},
     words::escaped,
 };
-use crate::tickets::save::{self, SaveError};
+use crate::tickets::{
+    new::NewError,
+    save::{self, SaveError},
+};
 
 #[derive(Template)]
 #[template(path = "edit.html")]
@@ -141,11 +144,16 @@ pub(super) async fn write(
 /// The text with what the person has changed.
 fn change(queue: &Queue, ticket: &Ticket, fields: &Fields) -> Result<String, String> {
     let (before, after) = (draft(ticket), Draft::typed(fields));
-    if after.title.trim().is_empty() {
-        return Err("title: a ticket needs one".to_owned());
+    edit::check_title(&after.title).map_err(|error| error.to_string())?;
+    // What stands there already is the business of whoever wrote it.
+    if after.kind.trim() != before.kind.trim() {
+        edit::check_kind(&after.kind).map_err(|error| error.to_string())?;
     }
-    if after.kind.trim() == key::ANSWER && before.kind != key::ANSWER {
-        return Err("kind: an answer is written with the form of its question".to_owned());
+    if after.req.trim() != before.req.trim()
+        && let Some(req) = new::req(&after.req)?
+        && queue.lane(&req).is_none()
+    {
+        return Err(NewError::Missing(key::REQ, req).to_string());
     }
     new::check(fields)?;
     priority(&after.priority)?;

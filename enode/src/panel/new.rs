@@ -180,9 +180,13 @@ fn read(queue: &Queue, fields: &Fields) -> Result<Read, String> {
     check(fields)?;
     let priority = priority(fields.get("priority"))?;
     let deps = pick::chosen(queue, fields.all("deps"), &[], None)?;
-    let req = match fields.get("req").trim() {
-        "" => None,
-        text => Some(Stem::new(text).map_err(|error| format!("req: {error}"))?),
-    };
-    Ok((priority, deps, req))
+    Ok((priority, deps, req(fields.get("req"))?))
+}
+
+/// `req` of a form.
+pub(super) fn req(text: &str) -> Result<Option<Stem>, String> {
+    match text.trim() {
+        "" => Ok(None),
+        text => Stem::new(text).map(Some).map_err(|error| format!("req: {error}")),
+    }
 }

@@ -116,6 +116,25 @@ fn r46_an_edit_changes_what_was_changed_and_no_other_byte() {
 }
 
 #[test]
+fn an_edit_keeps_the_rules_of_a_new_ticket() {
+    let panel = Served::new(&[("a.md", &ticket("a", "req: gone\n")), ("b.md", &ticket("b", ""))]);
+    let before = panel.read("a.md");
+    for (change, says) in [
+        (("title", " "), "title: a ticket needs one"),
+        (("kind", "../x"), "cannot be a file"),
+        (("kind", "answer"), "kind: an answer is written"),
+        (("req", "nothing"), "req: there is no ticket nothing"),
+    ] {
+        let got = save(&panel, "a", &[change]);
+        assert!(got.status == 422 && got.body.contains(says), "{change:?}: {}", got.body);
+        assert_eq!(panel.read("a.md"), before);
+    }
+    assert_eq!(save(&panel, "a", &[("title", "what stands there already stays")]).status, 303);
+    assert_eq!(save(&panel, "a", &[("req", "b")]).status, 303);
+    assert!(panel.read("a.md").contains("req: b\n"));
+}
+
+#[test]
 fn only_an_open_ticket_is_edited_and_nobody_elses_change_is_lost() {
     let panel = served_six();
     for (stem, says) in [("busy", "unassign it before"), ("old", "read only"), ("nothing", "no ticket nothing")] {

@@ -99,21 +99,34 @@ pub enum BadNew {
     Value(#[from] BadValue),
 }
 
+/// Whether a ticket may have this title.
+///
+/// # Errors
+/// [`BadNew::NoTitle`]
+pub fn check_title(title: &str) -> Result<(), BadNew> {
+    if title.trim().is_empty() { Err(BadNew::NoTitle) } else { Ok(()) }
+}
+
+/// Whether a person may give a ticket this kind; none is as good as any.
+///
+/// # Errors
+/// [`BadNew::Answer`], [`BadNew::Kind`]
+pub fn check_kind(kind: &str) -> Result<(), BadNew> {
+    match kind.trim() {
+        key::ANSWER => Err(BadNew::Answer),
+        kind if kind.contains('/') || kind.starts_with('.') => Err(BadNew::Kind(kind.to_owned())),
+        _ => Ok(()),
+    }
+}
+
 impl New<'_> {
     /// The file of a ticket with this stem. It never says that somebody works on it.
     ///
     /// # Errors
     /// [`BadNew`] names the key.
     pub fn compose(&self, stem: &Stem, created_ns: i64) -> Result<String, BadNew> {
-        if self.title.trim().is_empty() {
-            return Err(BadNew::NoTitle);
-        }
-        if self.kind.trim() == key::ANSWER {
-            return Err(BadNew::Answer);
-        }
-        if self.kind.contains('/') || self.kind.trim().starts_with('.') {
-            return Err(BadNew::Kind(self.kind.to_owned()));
-        }
+        check_title(self.title)?;
+        check_kind(self.kind)?;
         let mut document = Document::empty();
         document.set(key::TICKET, stem.as_str())?;
         document.set(key::TITLE, self.title)?;
