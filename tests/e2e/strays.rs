@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tests::{Agent, AgentOptions, Engine, Mediator, wait_until};
+use tests::{Agent, AgentOptions, Engine, Mediator, leftovers, wait_until};
 
 use crate::gate::{Gate, on_builder, waiting};
 
@@ -117,4 +117,19 @@ fn a_daemon_that_nobody_can_name_counts_on_every_node_until_the_last_step_beside
     it.mediator.wait_state("beside", "SUCCEEDED");
     wait_until("the daemon is gone", || !exists(&daemon));
     wait_until("nothing is alive", || it.live() == [false, false]);
+}
+
+/// Of the tests themselves: what they leave behind would run on beside the next ones.
+#[test]
+fn what_a_killed_agents_steps_have_started_ends_with_its_test() {
+    let scene = scene(1);
+    let (contract, daemon) = scene.leaves("left", "", true);
+    scene.mediator.submit(&contract);
+    wait_until("it runs", || !pid(&daemon).is_empty());
+    let folder = scene.agent.home.path().to_owned();
+    let Scene { mediator: _mediator, mut agent, gate: _gate } = scene;
+    agent.kill();
+    assert!(leftovers::of(&folder).len() >= 2, "the step and its daemon");
+    drop(agent);
+    assert_eq!(leftovers::of(&folder), []);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tests::{
-    Agent, Engine, Mediator, Queue,
+    Agent, AgentOptions, Engine, Mediator, Queue,
     mediator::{signal, step_of},
     wait_for, wait_until,
 };
@@ -68,6 +68,39 @@ fn tickets_wait_for_a_machine_and_the_worker_says_so() {
     wait_until("both are done", || ["a", "b"].iter().all(|it| queue.path(&format!("{it}.done.md")).exists()));
     assert!(!queue.text("a.done.md").contains("attempts"), "{}", queue.text("a.done.md"));
     assert_eq!(runs(&mediator).len(), 2);
+    signal(worker.id(), "TERM");
+    assert!(worker.wait().unwrap().success());
+}
+
+/// Nobody knows when its machine comes: its Run is left in the line, and everything else goes on.
+#[test]
+fn a_ticket_that_no_machine_serves_stops_no_worker() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let agent = Agent::start(&mediator, "n1");
+    let queue = Queue::new(Some(&mediator));
+    let folder = with_template(&queue, "rare.yaml", &BUILD.replace("build", "rare"));
+    with_template(&queue, "build.yaml", BUILD);
+    for (stem, kind, priority) in [("a", "rare", 5), ("a2", "rare", 4), ("b", "build", 3)] {
+        queue.write(&format!("{stem}.md"), &format!("---\ntitle: t\nkind: {kind}\npriority: {priority}\n---\n"));
+    }
+    let ran = work_once(&queue, &folder).ok();
+    assert!(ran.stderr.contains("no machine lends what it needs") && ran.stderr.contains("\"rare\""), "{ran:?}");
+    let names = || queue.files().into_keys().filter(|it| it.ends_with(".md")).collect::<Vec<_>>();
+    assert_eq!(names(), ["a.wip.md", "a2.md", "b.done.md"]);
+    let shown = queue.cli(&["show", "a"]).ok().stdout;
+    let run = run_of(&mediator, "a").unwrap()["run_id"].as_str().unwrap().to_owned();
+    assert!(shown.contains(&format!("`mediator explain {run}`")), "{shown}");
+
+    // One whose machine is there, but does not lend.
+    agent.set_drain("graceful");
+    mediator.wait_node("n1", "drains", |it| it["draining"] == "graceful");
+    queue.write("c.md", "---\ntitle: t\nkind: build\n---\n");
+    let mut worker = queue.spawn(&["work", "--poll", "200ms", "--templates", &folder]);
+    wait_until("both are left", || log(&queue).matches("no machine lends").count() == 2);
+    agent.set_drain("");
+    let rare = AgentOptions { capabilities: "[[capability]]\nname = \"rare\"\n", ..AgentOptions::builder("n2") };
+    let _rare = Agent::start_with(&mediator, &rare);
+    wait_until("all are done", || ["a", "a2", "c"].iter().all(|it| queue.path(&format!("{it}.done.md")).exists()));
     signal(worker.id(), "TERM");
     assert!(worker.wait().unwrap().success());
 }

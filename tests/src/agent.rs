@@ -9,7 +9,10 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::mediator::{Mediator, Ran, binary, limited, run, signal, write_atomically};
+use crate::{
+    leftovers,
+    mediator::{Mediator, Ran, binary, limited, run, signal, write_atomically},
+};
 
 /// How an agent is set up.
 #[derive(Debug, Clone)]
@@ -49,7 +52,7 @@ impl<'a> AgentOptions<'a> {
     }
 }
 
-/// A running agent, killed on drop. Its files outlive the process.
+/// A running agent, ended on drop with all that its steps have started. Its files outlive the process.
 pub struct Agent {
     /// Configuration, policy and state.
     pub home: TempDir,
@@ -235,5 +238,6 @@ impl Drop for Agent {
                 self.kill();
             }
         }
+        leftovers::end_all_of(self.home.path());
     }
 }

@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod client;
 pub mod clock;
+pub mod leftovers;
 pub mod mediator;
 pub mod postgres;
 pub mod proxy;

@@ -1,7 +1,7 @@
 use super::{
     super::{
         fake_tests::{Fake, Table},
-        runs::RunOf,
+        runs::{Queued, RunOf},
     },
     *,
 };
@@ -147,7 +147,7 @@ impl Runs for OneAnswer {
     async fn changed(&self, run: &RunId, _: &RunNow) -> Result<RunNow, Trouble> {
         self.get(run).await
     }
-    async fn why_queued(&self, _: &RunId) -> Result<Option<String>, Trouble> {
+    async fn queued(&self, _: &RunId) -> Result<Option<Queued>, Trouble> {
         Ok(None)
     }
     async fn runs_of(&self, _: &str) -> Result<Vec<RunOf>, Trouble> {

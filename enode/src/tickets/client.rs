@@ -13,7 +13,7 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
-use super::runs::{End, Question, RunNow, RunOf, Runs, Trouble};
+use super::runs::{End, Question, Queued, RunNow, RunOf, Runs, Trouble};
 use crate::{mediators::Mediators, session::retry::with_advice};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -177,10 +177,14 @@ impl Runs for Client {
         }
     }
 
-    async fn why_queued(&self, run: &RunId) -> Result<Option<String>, Trouble> {
+    async fn queued(&self, run: &RunId) -> Result<Option<Queued>, Trouble> {
         let subject = Some(explain_request::Subject::RunId(run.to_string()));
         match self.ask(self.runs().explain(self.mediators.request(ExplainRequest { subject }))).await {
-            Ok(said) => Ok(said.place.map(|_| said.summary)),
+            Ok(said) => Ok(said.place.map(|_| Queued {
+                // A role that the mediator does not tell of is none that is missing.
+                is_unserved: said.roles.iter().any(|it| it.live.saturating_sub(it.draining) < it.wanted),
+                why: said.summary,
+            })),
             Err(status) if status.code() == Code::NotFound => Ok(None),
             Err(status) => Err(self.trouble(&status)),
         }

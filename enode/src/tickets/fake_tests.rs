@@ -13,7 +13,7 @@ use shared::{
 use super::{
     Folder,
     links::Links,
-    runs::{End, RunNow, RunOf, Runs, Trouble},
+    runs::{End, Queued, RunNow, RunOf, Runs, Trouble},
 };
 
 /// A queue.
@@ -64,6 +64,10 @@ pub(super) struct Table {
     pub(super) form: Option<String>,
     /// What it refuses.
     pub(super) refuses: Option<&'static str>,
+    /// Runs whose contract has this word in it wait for a machine that is not there.
+    pub(super) unserved: Option<&'static str>,
+    /// Those of them that were submitted.
+    pub(super) waiting: Mutex<Vec<RunId>>,
     /// Nothing ever changes.
     pub(super) is_quiet: bool,
     /// Under which work a Run was submitted; one that is not named here is of every work.
@@ -112,8 +116,9 @@ impl Runs for Table {
         }
         self.get(run).await
     }
-    async fn why_queued(&self, _: &RunId) -> Result<Option<String>, Trouble> {
-        Ok(None)
+    async fn queued(&self, run: &RunId) -> Result<Option<Queued>, Trouble> {
+        let is_unserved = self.waiting.lock().unwrap().contains(run);
+        Ok(is_unserved.then(|| Queued { why: "no machine".to_owned(), is_unserved }))
     }
     async fn runs_of(&self, work: &str) -> Result<Vec<RunOf>, Trouble> {
         self.hear(format!("open {work}"))?;
@@ -126,7 +131,10 @@ impl Runs for Table {
         let runs = self.runs.iter().filter(|(run, _)| is_of(run));
         Ok(runs.map(|(id, now)| RunOf { run: RunId::new(id).unwrap(), end: end(now) }).collect())
     }
-    async fn submit(&self, run: &RunId, _: &[u8]) -> Result<(), Trouble> {
+    async fn submit(&self, run: &RunId, contract: &[u8]) -> Result<(), Trouble> {
+        if self.unserved.is_some_and(|word| String::from_utf8_lossy(contract).contains(word)) {
+            self.waiting.lock().unwrap().push(run.clone());
+        }
         self.hear(format!("submit {run}"))
     }
     async fn form(&self, _: &Origin) -> Result<Option<String>, Trouble> {

@@ -70,6 +70,15 @@ pub enum End {
     Failed,
 }
 
+/// A Run in the line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queued {
+    /// What it waits for, in words.
+    pub why: String,
+    /// No nodes that lend fit it, not even busy ones: nobody knows when there will be some.
+    pub is_unserved: bool,
+}
+
 /// A mediator.
 pub trait Runs: Send + Sync {
     /// Whether it answers at all.
@@ -79,7 +88,7 @@ pub trait Runs: Send + Sync {
     /// How it is once that is no longer `seen`, or after a while.
     fn changed(&self, run: &RunId, seen: &RunNow) -> impl Future<Output = Result<RunNow, Trouble>> + Send;
     /// What a Run waits for that has no node yet; `None`: it does not.
-    fn why_queued(&self, run: &RunId) -> impl Future<Output = Result<Option<String>, Trouble>> + Send;
+    fn queued(&self, run: &RunId) -> impl Future<Output = Result<Option<Queued>, Trouble>> + Send;
     /// The Runs of one work, the newest first; of very many the older ones may be missing.
     fn runs_of(&self, work: &str) -> impl Future<Output = Result<Vec<RunOf>, Trouble>> + Send;
     /// Hands in a contract. The same id again is the same Run.

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Folder,
+    aside::Aside,
     ask::{self, Passed},
     back::{Return, held},
     claim::{self, ClaimError, Claimed},
@@ -44,6 +45,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from
 const SAVE_RETRY: Duration = Duration::from_millis(100);
 /// Why a ticket goes back that has no Run yet.
 const STOPPED: &str = "the worker was told to end";
+/// In every so many rounds it asks once what its Run waits for.
+const ROUNDS_OF_WAITING: u32 = 12;
 /// Changes that come together are one.
 const TOGETHER: Duration = Duration::from_millis(50);
 
@@ -61,6 +64,8 @@ pub struct Worker<R> {
     pub pace: Duration,
     /// When it last looked after the tickets of others.
     looked: Mutex<Option<BootTime>>,
+    /// What it has left in the line.
+    pub(super) aside: Aside,
     /// Tickets for which it has no template that can be used, and has said so, with what it has said.
     warned_of: Mutex<BTreeSet<(Stem, String)>>,
 }
@@ -80,7 +85,8 @@ pub enum Ended {
 impl<R: Runs> Worker<R> {
     /// One that has not begun. Its fields say what is what.
     pub fn new(folder: Arc<Folder>, runs: R, templates: Templates, owner: String, pace: Duration) -> Self {
-        Self { folder, runs, templates, owner, pace, looked: Mutex::default(), warned_of: Mutex::default() }
+        let (looked, aside, warned_of) = (Mutex::default(), Aside::default(), Mutex::default());
+        Self { folder, runs, templates, owner, pace, looked, aside, warned_of }
     }
 
     /// Works until it is told to stop; with `once`, until nothing is left that can be taken.
@@ -155,6 +161,7 @@ impl<R: Runs> Worker<R> {
                 Some(_) if is_due => self.take_turn_in_looking().await?,
                 Some(_) => {}
             }
+            self.look_after_aside().await?;
             self.runs.reach().await
         };
         let Some(prepared) = stop.run_until_cancelled(prepare).await else { return Ok(true) };
@@ -183,11 +190,11 @@ impl<R: Runs> Worker<R> {
     }
 
     async fn claim(&self) -> Result<Option<Claimed>, Trouble> {
-        let templates = self.templates.clone();
+        let (templates, aside) = (self.templates.clone(), self.aside.clone());
         let (claimed, left) = off(&self.folder, move |folder| {
             let (mut usable, mut left) = (Usable::new(&templates), Left::new());
             let claimed = claim::next(folder, |ticket| match usable.of(ticket) {
-                Ok(()) => true,
+                Ok(()) => !aside.holds(ticket),
                 Err(why) => {
                     left.entry(why.to_string()).or_default().push(ticket.stem.clone());
                     false
@@ -414,9 +421,9 @@ impl<R: Runs> Worker<R> {
                     }
                     let Some((queue, _)) = self.ours(&ticket.stem, run).await? else { return Ok(()) };
                     rounds = rounds.saturating_add(1);
-                    // Not at once: most wait for a moment only.
-                    if rounds == 2 {
-                        self.say_what_it_waits_for(ticket, run).await;
+                    // Not at once: most wait for a moment only. And now and then: a machine may go meanwhile.
+                    if rounds % ROUNDS_OF_WAITING == 2 && self.sets_aside(ticket, run).await {
+                        return Ok(());
                     }
                     if let Err(trouble) = self.hand_answers_on(&queue, &mut handed).await {
                         tracing::warn!("cannot hand answers on: {trouble}");
@@ -452,17 +459,6 @@ impl<R: Runs> Worker<R> {
                     self.pause(&trouble, ticket, run).await?;
                 }
             }
-        }
-    }
-
-    /// A Run without a node may wait for ever: a person should know for what.
-    async fn say_what_it_waits_for(&self, ticket: &Ticket, run: &RunId) {
-        match self.runs.why_queued(run).await {
-            Ok(None) => {}
-            Ok(Some(why)) => {
-                tracing::info!(ticket = %ticket.stem, "its Run is QUEUED: {why}; `mediator explain {run}` has more");
-            }
-            Err(trouble) => tracing::warn!(ticket = %ticket.stem, %run, "cannot ask what it waits for: {trouble}"),
         }
     }
 

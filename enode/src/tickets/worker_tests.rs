@@ -222,6 +222,31 @@ fn what_is_wrong_with_one_ticket_ends_no_worker() {
     assert!(line.iter().all(|it| matches!(it.hold, Some(shared::ticket::Hold::AnswerWait { .. }))), "{line:?}");
 }
 
+/// The reaper ends it, once there is a machine.
+#[test]
+fn a_run_that_no_machine_serves_keeps_its_worker_from_its_own_kind_only() {
+    let of = |kind: &str, day: u32| format!("---\ntitle: t\nkind: {kind}\ncreated_at: 2026-01-0{day}T00:00:00Z\n---\n");
+    let fake = Fake::new(&[("a.md", &of("rare", 1)), ("b.md", &of("rare", 2)), ("c.md", &of("plain", 3))]);
+    let table = Table { is_quiet: true, unserved: Some(r#""change_id":"a""#), ..Table::default() };
+    let worker = worker(&fake, table);
+    let is_late = passed(10_000);
+    work(&worker, &CancellationToken::new(), || worker.runs.count("changed") > 1 || is_late());
+    assert_eq!(fake.names(), ["a.wip.md", "b.md", "c.wip.md"], "{:?}", worker.runs.heard.lock().unwrap());
+
+    // With a machine its kind is worked on again.
+    let fake = Fake::new(&[("a.md", &of("rare", 1)), ("b.md", &of("rare", 2))]);
+    let worker =
+        self::worker(&fake, Table { is_quiet: true, unserved: Some(r#""change_id":"a""#), ..Table::default() });
+    let (is_late, turns) = (passed(10_000), || worker.runs.count("reach"));
+    work(&worker, &CancellationToken::new(), || {
+        if turns() > 3 {
+            worker.runs.waiting.lock().unwrap().clear();
+        }
+        worker.runs.count("changed") > 1 || is_late()
+    });
+    assert!(turns() > 3 && fake.names() == ["a.wip.md", "b.wip.md"], "{:?}", worker.runs.heard.lock().unwrap());
+}
+
 /// However rarely it looks for new files.
 #[test]
 fn a_worker_with_a_slow_pace_looks_after_the_others_all_the_same() {

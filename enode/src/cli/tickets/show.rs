@@ -2,7 +2,7 @@
 
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
-use shared::ticket::{Hold, Queue, Stem};
+use shared::ticket::{Hold, Lane, Queue, Stem};
 
 use super::{
     super::{Exit, Failure, Outcome, out, out::Out},
@@ -123,6 +123,10 @@ fn shown(detail: &Detail) -> String {
         it.asked_at.filter(|_| it.hold.is_some()).map(|at| format!("{} ago", out::age(at))).unwrap_or_default(),
     );
     line("run", it.session_id.as_deref().map(clean).unwrap_or_default());
+    // Only the mediator knows.
+    if let Some(run) = it.session_id.as_deref().filter(|_| it.lane == Lane::InProgress) {
+        line("", format!("`mediator explain {}` says what it waits for", clean(run)));
+    }
     line("owner", clean(&it.owner));
     line("attempts", if it.attempts == 0 { String::new() } else { it.attempts.to_string() });
     let text = |text: &str| text.lines().map(clean).collect::<Vec<_>>().join("\n");

@@ -1,0 +1,79 @@
+//! One Run that no machine can take does not keep a worker from everything else. The worker leaves it in the line, where the
+//! reaper finds its end, and goes on. Of the same kind, which makes the same demands, it takes nothing meanwhile: a queue
+//! without machines would otherwise become a line of Runs, in which nobody can change anything any more.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use shared::{
+    RunId,
+    ticket::{Ticket, question::Origin},
+};
+
+use super::{
+    runs::{Queued, Runs, Trouble},
+    worker::Worker,
+};
+
+/// The Run that was left of each kind.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Aside(Arc<Mutex<BTreeMap<String, RunId>>>);
+
+impl Aside {
+    fn insert(&self, kind: String, run: RunId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, run);
+    }
+
+    fn all(&self) -> BTreeMap<String, RunId> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn remove(&self, kind: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(kind);
+    }
+
+    /// Whether a ticket waits until the Run of its kind has a machine. One whose Run is there already does not.
+    pub(super) fn holds(&self, ticket: &Ticket) -> bool {
+        self.all().contains_key(&ticket.kind) && Origin::of_last(ticket.text.body()).is_none()
+    }
+}
+
+impl<R: Runs> Worker<R> {
+    /// Says what a Run waits for that has no node yet, and whether the worker goes on without it.
+    pub(super) async fn sets_aside(&self, ticket: &Ticket, run: &RunId) -> bool {
+        match self.runs.queued(run).await {
+            Ok(None) => false,
+            Ok(Some(Queued { why, is_unserved: false })) => {
+                tracing::info!(ticket = %ticket.stem, "its Run is QUEUED: {why}; `mediator explain {run}` has more");
+                false
+            }
+            Ok(Some(Queued { why, is_unserved: true })) => {
+                tracing::warn!(
+                    ticket = %ticket.stem,
+                    "its Run is QUEUED, and no machine lends what it needs: {why}; `mediator explain {run}` has more. It \
+                     stays in the line; this worker goes on with tickets of other kinds than {:?}",
+                    ticket.kind
+                );
+                self.aside.insert(ticket.kind.clone(), run.clone());
+                true
+            }
+            Err(trouble) => {
+                tracing::warn!(ticket = %ticket.stem, %run, "cannot ask what it waits for: {trouble}");
+                false
+            }
+        }
+    }
+
+    /// Kinds whose Run has a machine by now, or is over, are worked on again.
+    pub(super) async fn look_after_aside(&self) -> Result<(), Trouble> {
+        for (kind, run) in self.aside.all() {
+            if self.runs.queued(&run).await?.is_none_or(|it| !it.is_unserved) {
+                tracing::info!(kind, %run, "a machine is there for its Run, or it is over: its kind is worked on again");
+                self.aside.remove(&kind);
+            }
+        }
+        Ok(())
+    }
+}
