@@ -224,8 +224,10 @@ fn by_lines(text: &str, fields: &Map<String, Value>) -> Option<Map<String, Value
 
 /// What became of the answer to a ticket's last question.
 pub(super) enum Passed {
-    /// Nothing is to be passed on: no step asks this any more, or there is no answer.
+    /// Nothing is to be passed on: no step has asked, or there is no answer.
     Nothing,
+    /// The step asks no more: a person has answered the mediator, or another worker has just passed it on.
+    Over,
     /// The step has it now.
     On,
     /// It cannot be passed on, for this reason: the ticket goes back so.
@@ -243,8 +245,7 @@ pub(super) async fn pass_on(
     let Some(origin) = Origin::of_last(ticket.text.body()).filter(|origin| origin.run == run.as_str()) else {
         return Ok(Passed::Nothing);
     };
-    // Not any more: a person has answered the mediator, or a worker was killed right after it had.
-    let Some(question) = still_asks(runs, run, &origin).await? else { return Ok(Passed::Nothing) };
+    let Some(question) = still_asks(runs, run, &origin).await? else { return Ok(Passed::Over) };
     let answer = ticket.awaiting.as_ref().filter(|stem| queue.lane(stem) == Some(Lane::Done));
     let Some(stem) = answer else { return Ok(Passed::Nothing) };
     if queue.is_unsaid(ticket, stem) {

@@ -136,8 +136,8 @@ fn change(folder: &Folder, queue: &Queue, ticket: &Ticket, how: &Return, now: Ti
 fn saved_late(folder: &Folder, open: &str, wip: &Read) -> io::Result<Option<(Read, Document)>> {
     match folder.read_file(open) {
         Ok(late) if has_come_back(&late, wip) => Ok(Document::parse(late.bytes.clone()).ok().map(|text| (late, text))),
-        Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => Err(error),
-        _ => Ok(None),
+        // Another text, or nothing that could be one.
+        Ok(_) | Err(_) => Ok(None),
     }
 }
 
@@ -210,7 +210,7 @@ fn free_answer(queue: &Queue, stem: &Stem, mut number: u32) -> Result<Stem, BadS
         format!("{short}-{}", &digest[..8]).trim_start_matches('-').to_owned()
     };
     loop {
-        let stem = Stem::new(&format!("{base}-answer-{number}"))?;
+        let stem = Stem::new(&format!("{base}{}{number}", question::ANSWER_STEM))?;
         if !queue.has(&stem) {
             return Ok(stem);
         }

@@ -9,6 +9,7 @@ use shared::{
 
 use super::{
     Folder,
+    file_work::is_of_one_file,
     moves::{self, Lost},
     queue_lock::QueueLock,
     repair::repair,
@@ -69,18 +70,25 @@ impl From<(&Stem, WriteError)> for ClaimError {
     }
 }
 
-/// Takes the first candidate that `takes` wants. A lost race is the next candidate's turn.
+/// Takes the first candidate that `takes` wants. A lost race is the next candidate's turn, and so is one whose file cannot be
+/// moved: `fails` hears of it.
 ///
 /// # Errors
-/// The operating system's.
-pub fn next(folder: &Folder, mut takes: impl FnMut(&Arc<Ticket>) -> bool) -> io::Result<Option<Claimed>> {
+/// The operating system's, about the folder.
+pub fn next(
+    folder: &Folder,
+    mut takes: impl FnMut(&Arc<Ticket>) -> bool,
+    mut fails: impl FnMut(&Ticket, io::Error),
+) -> io::Result<Option<Claimed>> {
     let mut lock = QueueLock::acquire(folder)?;
     let tag = lock.tag()?;
     let queue = repair(folder)?;
     for entry in order::candidates(&queue).filter(|entry| takes(&entry.ticket)) {
-        match take(folder, &entry.ticket)? {
-            Ok(()) => return Ok(Some(Claimed { ticket: entry.ticket, tag })),
-            Err(Lost::Taken | Lost::Gone) => {}
+        match take(folder, &entry.ticket) {
+            Ok(Ok(())) => return Ok(Some(Claimed { ticket: entry.ticket, tag })),
+            Ok(Err(Lost::Taken | Lost::Gone)) => {}
+            Err(error) if is_of_one_file(&error) => fails(&entry.ticket, error),
+            Err(error) => return Err(error),
         }
     }
     Ok(None)

@@ -1,7 +1,10 @@
-use super::{super::fake_tests::Fake, *};
+use super::{
+    super::{fake_tests::Fake, links::Links},
+    *,
+};
 
 fn next_of(fake: &Fake) -> Option<String> {
-    next(&fake.folder, |_| true).unwrap().map(|it| it.ticket.stem.to_string())
+    next(&fake.folder, |_| true, |_, _| {}).unwrap().map(|it| it.ticket.stem.to_string())
 }
 
 #[test]
@@ -26,7 +29,7 @@ fn the_first_candidate_is_taken_and_what_waits_is_not() {
 #[test]
 fn all_workers_of_a_queue_know_its_tag() {
     let fake = Fake::new(&[("a.md", "---\n---\n"), ("b.md", "---\n---\n")]);
-    let tags: Vec<String> = (0..2).map(|_| next(&fake.folder, |_| true).unwrap().unwrap().tag).collect();
+    let tags: Vec<String> = (0..2).map(|_| next(&fake.folder, |_| true, |_, _| {}).unwrap().unwrap().tag).collect();
     assert_eq!(tags[0], tags[1]);
     assert!(tags[0].len() == 8);
 }
@@ -63,7 +66,7 @@ fn r25_a_hand_claim_says_who_has_it_and_no_run() {
 #[test]
 fn a_ticket_that_was_taken_away_is_not_written_to() {
     let fake = Fake::new(&[("a.md", "---\n---\n")]);
-    let claimed = next(&fake.folder, |_| true).unwrap().unwrap();
+    let claimed = next(&fake.folder, |_| true, |_, _| {}).unwrap().unwrap();
     std::fs::rename(fake.folder.at("a.wip.md"), fake.folder.at("a.done.md")).unwrap();
     let run = RunId::new("r1").unwrap();
     let error = assign(&fake.folder, &claimed.ticket, &run, "me", Timestamp::default()).unwrap_err();
@@ -76,7 +79,7 @@ fn a_ticket_that_was_taken_away_is_not_written_to() {
 fn r30_a_ticket_that_another_run_has_by_now_is_not_written_to() {
     let held = "---\nsession_id: r2\n---\n";
     let fake = Fake::new(&[("a.md", "---\n---\n")]);
-    let claimed = next(&fake.folder, |_| true).unwrap().unwrap();
+    let claimed = next(&fake.folder, |_| true, |_, _| {}).unwrap().unwrap();
     std::fs::write(fake.folder.at("a.wip.md"), held).unwrap();
     let run = RunId::new("r1").unwrap();
     let error = assign(&fake.folder, &claimed.ticket, &run, "me", Timestamp::default()).unwrap_err();
@@ -96,12 +99,42 @@ fn r19_of_many_who_count_at_once_one_takes_a_ticket_of_priority_one() {
             let one = |_| {
                 scope.spawn(|| {
                     start.wait();
-                    usize::from(next(&fake.folder, |_| true).unwrap().is_some())
+                    usize::from(next(&fake.folder, |_| true, |_, _| {}).unwrap().is_some())
                 })
             };
             let all: Vec<_> = (0..8).map(one).collect();
             all.into_iter().map(|it| it.join().unwrap()).sum()
         });
         assert_eq!(claimed, 1, "round {round}");
+    }
+}
+
+/// An attribute, another one's file in a folder where everybody may write, or a second name that leads elsewhere: of the
+/// other tickets that says nothing.
+#[test]
+fn a_ticket_that_cannot_be_moved_is_left_and_the_next_one_is_taken() {
+    let of = |priority: u8| format!("---\npriority: {priority}\n---\n");
+    for name in ["a.wip.md", "a.done.md"] {
+        let fake = Fake::new(&[("a.md", &of(5)), ("b.md", &of(4))]);
+        std::os::unix::fs::symlink("nowhere", fake.folder.at(name)).unwrap();
+        assert_eq!(next_of(&fake), Some("b".to_owned()), "{name}");
+    }
+    for links in [Links::Kernel, Links::Refused] {
+        let fake = Fake::with(&[("a.md", &of(5)), ("b.md", &of(4))], links);
+        let attribute = |word: &str| {
+            let mut chattr = std::process::Command::new("chattr");
+            chattr.arg(word).arg(fake.folder.at("a.md")).stderr(std::process::Stdio::null());
+            chattr.status().is_ok_and(|it| it.success())
+        };
+        // Only root may, and not on every file system.
+        if !attribute("+i") {
+            continue;
+        }
+        let mut failed = Vec::new();
+        let claimed = next(&fake.folder, |_| true, |ticket, error| failed.push(format!("{} {error}", ticket.stem)));
+        assert!(attribute("-i"));
+        assert_eq!(claimed.unwrap().map(|it| it.ticket.stem.to_string()), Some("b".to_owned()));
+        assert!(failed.len() == 1 && failed[0].starts_with("a Operation not permitted"), "{failed:?}");
+        assert_eq!(fake.names(), ["a.md", "b.wip.md"], "nothing is half done");
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{io, sync::Arc};
 
+use rustix::io::Errno;
+
 use super::{Folder, runs::Trouble};
 
 /// File work on a thread that may wait for the queue's lock.
@@ -12,9 +14,16 @@ pub(super) async fn off<T: Send + 'static>(
     let folder = folder.clone();
     let done = tokio::task::spawn_blocking(move || work(&folder)).await;
     let done = done.unwrap_or_else(|died| Err(io::Error::other(died.to_string())));
-    done.map_err(|error| match error.kind() {
-        // One file: it is said in `change`.
-        io::ErrorKind::InvalidData => Trouble::Refused(error.to_string()),
-        _ => Trouble::Folder(format!("the queue cannot be worked on: {error}")),
+    done.map_err(|error| match is_of_one_file(&error) {
+        true => Trouble::Refused(error.to_string()),
+        false => Trouble::Folder(format!("the queue cannot be worked on: {error}")),
     })
+}
+
+/// Whether an error says something of one file only: of its text, of its owner and attributes, of what has its name. Others
+/// of the folder are worked on all the same.
+pub(super) fn is_of_one_file(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    error.kind() == io::ErrorKind::InvalidData
+        || matches!(errno, Some(Errno::PERM | Errno::ISDIR | Errno::LOOP | Errno::NXIO | Errno::NAMETOOLONG))
 }

@@ -41,7 +41,7 @@ impl<R: Runs> Worker<R> {
             tried.insert(answer);
             match passed {
                 Passed::On => tracing::info!(ticket = %ticket.stem, %run, "its answer is handed on"),
-                Passed::Nothing => {}
+                Passed::Nothing | Passed::Over => {}
                 Passed::Back(how, why) if is_free => self.back(&ticket, Some(&run), how, why).await?,
                 Passed::Back(_, why) => tracing::warn!(ticket = %ticket.stem, "{why}"),
             }
@@ -53,7 +53,9 @@ impl<R: Runs> Worker<R> {
     async fn take_up(&self, ticket: &Arc<Ticket>, run: &shared::RunId) -> Result<bool, Trouble> {
         let (stem, run, owner) = (ticket.stem.clone(), run.clone(), self.owner_of(run));
         off(&self.folder, move |folder| {
-            let Some(claimed) = claim::next(folder, |it| it.stem == stem)? else { return Ok(false) };
+            let mut failed = Ok(false);
+            let claimed = claim::next(folder, |it| it.stem == stem, |_, error| failed = Err(error))?;
+            let Some(claimed) = claimed else { return failed };
             match claim::assign(folder, &claimed.ticket, &run, &owner, clock::now()) {
                 Ok(()) => Ok(true),
                 Err(ClaimError::Io(error)) => Err(error),

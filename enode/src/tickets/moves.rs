@@ -33,7 +33,7 @@ pub(super) fn take(folder: &Folder, from: &str, to: &str, word: &str) -> io::Res
                 remove(folder, to)?;
                 return Ok(Err(Lost::Gone));
             }
-            remove(folder, from)?;
+            remove_or_undo(folder, from, to)?;
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Err(Lost::Taken)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err(Lost::Gone)),
@@ -61,12 +61,17 @@ fn copy(folder: &Folder, from: &str, to: &str, word: &str) -> io::Result<Result<
     };
     begun::note(folder, to)?;
     let copied = copy_to(folder, from, &source, to, word)?;
-    if copied.is_ok() {
-        remove(folder, from)?;
-        fail::at(word, "unlinked");
-    }
+    let removed = if copied.is_ok() { remove_or_undo(folder, from, to) } else { Ok(()) };
+    fail::at(word, "unlinked");
     begun::over(folder)?;
-    Ok(copied)
+    removed.map(|()| copied)
+}
+
+/// Removes the old name. Where that is refused, nothing was moved: of a ticket with two names nobody knows which one counts.
+fn remove_or_undo(folder: &Folder, from: &str, to: &str) -> io::Result<()> {
+    remove(folder, from).inspect_err(|_| {
+        let _two_names_stay = remove(folder, to);
+    })
 }
 
 fn copy_to(folder: &Folder, from: &str, source: &Read, to: &str, word: &str) -> io::Result<Result<(), Lost>> {

@@ -40,8 +40,9 @@ impl QueueLock {
     /// A random name of this queue, the same for all its workers. It tells the Runs of two queues apart that have a
     /// ticket with the same stem.
     pub(super) fn tag(&mut self) -> io::Result<String> {
-        let mut text = String::new();
-        (&mut self.file).take(64).read_to_string(&mut text)?;
+        let mut text = Vec::new();
+        (&mut self.file).take(64).read_to_end(&mut text)?;
+        let text = String::from_utf8_lossy(&text);
         let known = text.trim();
         if known.len() == TAG && known.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Ok(known.to_owned());
@@ -127,7 +128,7 @@ mod tests {
                 let (done, ends) = mpsc::channel();
                 let folder = fake.folder.clone();
                 std::thread::spawn(move || {
-                    let claimed = super::super::claim::next(&folder, |_| true);
+                    let claimed = super::super::claim::next(&folder, |_| true, |_, _| {});
                     let _nobody_waits = done.send(claimed.map(|it| it.map(|it| it.ticket.stem.clone())));
                 });
                 let claimed = ends.recv_timeout(Std::from_secs(10)).expect("it waits for nobody");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use shared::{
     Duration, RunId, Timestamp,
-    ticket::{Lane, Queue, Stem, Ticket},
+    ticket::{Lane, Queue, Stem, Ticket, question::Origin},
 };
 
 use super::{
@@ -167,7 +167,11 @@ pub(super) async fn judge(
             // Whoever took it up again may have been killed before it passed the answer on.
             if let Ok(run) = RunId::new(&session) {
                 match ask::pass_on(folder, runs, queue, ticket, &run).await? {
-                    Passed::Nothing => {}
+                    // Since `state` was seen: a look at what it is now comes next.
+                    Passed::Over if Origin::of_last(ticket.text.body()) == Some(question.origin.clone()) => {
+                        return Ok(None);
+                    }
+                    Passed::Nothing | Passed::Over => {}
                     Passed::On => return Ok(None),
                     Passed::Back(how, why) => {
                         return back(folder, ticket, Some(session), how, why, now).await.map(Some);

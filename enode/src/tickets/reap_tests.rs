@@ -95,7 +95,7 @@ fn a_claim_counts_from_the_claim_and_not_from_the_text() {
     let fake = Fake::new(&[("a.md", &held(""))]);
     let file = std::fs::File::options().write(true).open(fake.folder.at("a.md")).unwrap();
     file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000)).unwrap();
-    super::super::claim::next(&fake.folder, |_| true).unwrap().unwrap();
+    super::super::claim::next(&fake.folder, |_| true, |_, _| {}).unwrap().unwrap();
     assert_eq!(reap_now(&fake, &Table::default(), crate::clock::now()).unwrap(), []);
     assert_eq!(fake.names(), ["a.wip.md"]);
 }
@@ -177,7 +177,7 @@ fn a_ticket_whose_answer_cannot_be_read_yet_goes_back_and_waits_for_it() {
         reap_now(&fake_too, &table, crate::clock::now() + Duration::from_secs(3600)).unwrap();
         let text = fake_too.text("a.md");
         assert!(text.contains("awaiting: q\n") && text.matches("## 질문").count() == 1, "{half:?}: {text}");
-        let next = || super::super::claim::next(&fake.folder, |_| true).unwrap();
+        let next = || super::super::claim::next(&fake.folder, |_| true, |_, _| {}).unwrap();
         assert!(next().is_none(), "{half:?}: nobody takes it");
         std::fs::write(fake.folder.at("q.done.md"), "---\nkind: answer\n---\nyes\n").unwrap();
         assert!(next().is_some());
@@ -197,4 +197,28 @@ fn an_answer_that_is_there_is_passed_on_and_nobody_is_asked_twice() {
     assert_eq!(reap_now(&fake, &table, crate::clock::now()).unwrap(), []);
     assert_eq!(fake.text("a.wip.md"), asked);
     assert_eq!(table.heard.lock().unwrap().last().unwrap(), "answer r1 ok \"yes\"");
+}
+
+/// Two look at once, and the other one was faster.
+#[test]
+fn a_step_that_was_answered_since_its_run_was_seen_asks_nobody_again() {
+    let origin = Origin { run: "r1".to_owned(), step: "ok".to_owned(), attempt: 1 };
+    let asked = "session_id: r1\nowner: me\ndeps: [q]\nawaiting: q\n";
+    let body = "\n## 질문 1\n\n<!-- asked by run r1 step ok attempt 1 -->\n\n?\n";
+    let answer = ("q.done.md", "---\nkind: answer\n---\nyes\n");
+    let fake = Fake::new(&[("a.wip.md", &format!("{}{body}", held(asked))), answer]);
+    let before = fake.files();
+    let queue = fake.folder.read().unwrap();
+    let ticket = queue.find(&Stem::new("a").unwrap()).unwrap();
+    let judged = |asking: Origin| {
+        let seen = RunNow::Open { asking: vec![Question { origin: asking, text: "?".to_owned() }] };
+        let (now, table) = (crate::clock::now(), Table::of(&[("r1", open())]));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(judge(&fake.folder, &table, &queue, ticket, seen, now, GRACE)).unwrap()
+    };
+    assert_eq!(judged(origin.clone()), None);
+    assert_eq!(fake.files(), before);
+    // The next question is another one.
+    let next = judged(Origin { step: "next".to_owned(), ..origin });
+    assert!(matches!(next, Some(Deed::Asked { .. })), "{next:?}");
 }

@@ -21,6 +21,7 @@ use shared::ticket::{Document, Lane, Queue, Stem, key};
 
 use super::{
     Folder, begun,
+    file_work::is_of_one_file,
     folder::Read,
     moves::remove,
     write::{self, DRAFT, WriteError},
@@ -34,17 +35,22 @@ const FORGOTTEN: Duration = Duration::from_secs(600);
 pub(super) fn repair(folder: &Folder) -> io::Result<Queue> {
     let queue = folder.read()?;
     let doubled = doubled(&queue);
-    sweep_drafts(folder)?;
+    sweep_drafts(folder);
     let begun = begun::left(folder)?;
     let mut changed = false;
     for files in doubled.values() {
-        changed |= repair_stem(folder, files, begun.as_deref())?;
+        changed |= of_others_nothing(repair_stem(folder, files, begun.as_deref()))?;
     }
     if let Some(name) = &begun {
-        changed |= sweep_empty(folder, name, &doubled)?;
+        changed |= of_others_nothing(sweep_empty(folder, name, &doubled))?;
         begun::over(folder)?;
     }
     if changed { folder.read() } else { Ok(queue) }
+}
+
+/// What cannot be mended in one ticket, `enode tickets check` reports; the others are mended.
+fn of_others_nothing(mended: io::Result<bool>) -> io::Result<bool> {
+    mended.or_else(|error| if is_of_one_file(&error) { Ok(false) } else { Err(error) })
 }
 
 /// The files of each stem that has several, by lane.
@@ -61,15 +67,12 @@ fn doubled(queue: &Queue) -> BTreeMap<Stem, BTreeMap<Lane, String>> {
 
 fn repair_stem(folder: &Folder, files: &BTreeMap<Lane, String>, begun: Option<&str>) -> io::Result<bool> {
     let read = |lane: Lane| match files.get(&lane).map(|name| (name, folder.read_file(name))) {
-        Some((name, Ok(read))) => Ok(Some((name.as_str(), read))),
-        Some((_, Err(error))) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // A folder or a link has this name: nothing of ours.
-        Some((_, Err(error))) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
-        Some((_, Err(error))) => Err(error),
-        None => Ok(None),
+        Some((name, Ok(read))) => Some((name.as_str(), read)),
+        // It is gone, or a folder or a link, or not ours to read.
+        Some((_, Err(_))) | None => None,
     };
-    let Some((wip_name, wip)) = read(Lane::InProgress)? else { return Ok(false) };
-    if let Some((done_name, done)) = read(Lane::Done)? {
+    let Some((wip_name, wip)) = read(Lane::InProgress) else { return Ok(false) };
+    if let Some((done_name, done)) = read(Lane::Done) {
         if done.stamp.inode != wip.stamp.inode {
             if begun != Some(done_name) || !wip.bytes.starts_with(&done.bytes) {
                 return Ok(false);
@@ -80,7 +83,7 @@ fn repair_stem(folder: &Folder, files: &BTreeMap<Lane, String>, begun: Option<&s
         }
         return remove(folder, wip_name).map(|()| true);
     }
-    let Some((open_name, open)) = read(Lane::Waiting)? else { return Ok(false) };
+    let Some((open_name, open)) = read(Lane::Waiting) else { return Ok(false) };
     let gone = if open.stamp.inode == wip.stamp.inode {
         open_name
     } else if begun != Some(wip_name) {
@@ -116,8 +119,7 @@ fn sweep_empty(folder: &Folder, name: &str, doubled: &BTreeMap<Stem, BTreeMap<La
     }
     match folder.read_file(name) {
         Ok(read) if read.bytes.is_empty() => remove(folder, name).map(|()| true),
-        Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => Err(error),
-        _ => Ok(false),
+        Ok(_) | Err(_) => Ok(false),
     }
 }
 
@@ -139,11 +141,10 @@ pub(super) fn has_come_back(open: &Read, wip: &Read) -> bool {
     }
 }
 
-/// Drafts of processes that were killed.
-fn sweep_drafts(folder: &Folder) -> io::Result<()> {
+/// Drafts of processes that were killed. What of them cannot be removed is in nobody's way.
+fn sweep_drafts(folder: &Folder) {
     let now = clock::now_ns();
-    for entry in fs::read_dir(folder.path())? {
-        let entry = entry?;
+    for entry in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if !(name.starts_with(DRAFT) && name.ends_with(".tmp")) {
@@ -151,10 +152,9 @@ fn sweep_drafts(folder: &Folder) -> io::Result<()> {
         }
         let Ok(stamp) = folder.stamp(&name) else { continue };
         if i128::from(stamp.modified_ns) + i128::try_from(FORGOTTEN.as_nanos()).unwrap_or(0) < i128::from(now) {
-            remove(folder, &name)?;
+            let _stays = remove(folder, &name);
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

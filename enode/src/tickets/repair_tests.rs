@@ -139,3 +139,17 @@ fn forgotten_drafts_are_swept_and_fresh_ones_are_not() {
         [false, true, true]
     );
 }
+
+/// What is in nobody's way stops nobody.
+#[test]
+fn a_folder_with_a_drafts_name_and_a_lock_with_odd_bytes_stop_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::with(dir.path(), Suffixes::default(), Links::Kernel).unwrap();
+    fs::create_dir(folder.at(".enode-x.tmp")).unwrap();
+    let long_ago = std::time::SystemTime::now() - 2 * FORGOTTEN;
+    fs::File::open(folder.at(".enode-x.tmp")).unwrap().set_modified(long_ago).unwrap();
+    fs::write(folder.at(".tickets.lock"), b"\xff\xfe\n").unwrap();
+    fs::write(folder.at("a.md"), OPEN).unwrap();
+    let claimed = super::super::claim::next(&folder, |_| true, |_, _| {}).unwrap().unwrap();
+    assert_eq!(fs::read_to_string(folder.at(".tickets.lock")).unwrap(), format!("{}\n", claimed.tag));
+}

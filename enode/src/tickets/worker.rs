@@ -66,11 +66,11 @@ pub struct Worker<R> {
     looked: Mutex<Option<BootTime>>,
     /// What it has left in the line.
     pub(super) aside: Aside,
-    /// Tickets for which it has no template that can be used, and has said so, with what it has said.
+    /// Tickets that it has said to leave alone, with what it has said.
     warned_of: Mutex<BTreeSet<(Stem, String)>>,
 }
 
-/// What is wrong with templates, and the tickets that are left alone for it.
+/// What is wrong with templates or files, and the tickets that are left alone for it.
 type Left = BTreeMap<String, Vec<Stem>>;
 
 /// What a worker ends with.
@@ -192,14 +192,20 @@ impl<R: Runs> Worker<R> {
     async fn claim(&self) -> Result<Option<Claimed>, Trouble> {
         let (templates, aside) = (self.templates.clone(), self.aside.clone());
         let (claimed, left) = off(&self.folder, move |folder| {
-            let (mut usable, mut left) = (Usable::new(&templates), Left::new());
-            let claimed = claim::next(folder, |ticket| match usable.of(ticket) {
+            let (mut usable, mut left, mut stuck) = (Usable::new(&templates), Left::new(), Left::new());
+            let takes = |ticket: &Arc<Ticket>| match usable.of(ticket) {
                 Ok(()) => !aside.holds(ticket),
                 Err(why) => {
                     left.entry(why.to_string()).or_default().push(ticket.stem.clone());
                     false
                 }
+            };
+            let claimed = claim::next(folder, takes, |ticket, error| {
+                let why =
+                    format!("{} cannot be moved ({error}): look whose it is, and what attributes it has", ticket.file);
+                stuck.entry(why).or_default().push(ticket.stem.clone());
             })?;
+            left.append(&mut stuck);
             Ok((claimed, left))
         })
         .await?;
@@ -323,7 +329,7 @@ impl<R: Runs> Worker<R> {
         tracing::info!(ticket = %ticket.stem, %run, "goes on with the Run that is open");
         loop {
             match ask::pass_on(&self.folder, &self.runs, queue, ticket, run).await {
-                Ok(Passed::Nothing | Passed::On) => break,
+                Ok(Passed::Nothing | Passed::Over | Passed::On) => break,
                 Ok(Passed::Back(how, why)) => return self.back(ticket, Some(run), how, why).await,
                 Err(trouble) => self.pause(&trouble, ticket, run).await?,
             }

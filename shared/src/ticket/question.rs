@@ -17,6 +17,8 @@ const QUESTION: [&str; 2] = ["질문", "question"];
 const ANSWER: [&str; 2] = ["답변", "answer"];
 /// The word in front of an answer's number, as it is written.
 pub const ANSWER_HEADING: &str = ANSWER[0];
+/// Between the stem of a ticket that asks and the number of its question, in the stem of its answer.
+pub const ANSWER_STEM: &str = "-answer-";
 const BLOCK: [&str; 2] = ["블록", "block"];
 
 /// What a section is, by its heading.

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::ticket::{Lane, Queue, Status};
+use crate::ticket::{Lane, Queue, Status, Unread};
 
 fn document(text: &str) -> Document {
     Document::parse(text.as_bytes().to_vec()).unwrap()
@@ -118,6 +118,30 @@ fn r40_the_answer_that_is_written_unlocks_and_is_paired_with_its_question() {
     assert_eq!((answered.kind.as_str(), answered.title.as_str()), ("answer", "Answer 1 to a: x: y"));
     assert_eq!(answered.req.as_deref(), Some("a"));
     assert_eq!(queue.warnings(answered), []);
+}
+
+/// Its ticket asks the next question, and still tells whoever works on it what was said before.
+#[test]
+fn a_bare_answer_stays_one_when_its_ticket_asks_again() {
+    let mut text = document("---\ntitle: t\ndeps: [notes]\n---\nbody\n");
+    let (one, two) = (Stem::new("a-answer-1").unwrap(), Stem::new("a-answer-2").unwrap());
+    ask(&mut text, "first?", None, &one, Timestamp::default()).unwrap();
+    ask(&mut text, "second?", None, &two, Timestamp::default()).unwrap();
+    let it = ticket("a", Lane::Waiting, &String::from_utf8(text.to_bytes()).unwrap(), 0);
+    let bare = |stem: &str, said: &str| {
+        let text = Document::plain_answer(said.as_bytes().to_vec()).unwrap();
+        let (name, file) = (Stem::new(stem).unwrap(), format!("{stem}.done.md"));
+        let plain = Arc::new(Ticket::new(name.clone(), Lane::Done, file.clone(), Arc::new(text), 5));
+        Unread { file, name: Some((name, Lane::Done)), why: "bare".to_owned(), plain: Some(plain) }
+    };
+    let queue =
+        Queue::new(vec![it.clone()], vec![bare("a-answer-1", "red"), bare("notes", "x"), bare("b-answer-1", "x")]);
+    let unread: Vec<&str> = queue.unread().iter().map(|it| it.file.as_str()).collect();
+    assert_eq!(unread, ["b-answer-1.done.md", "notes.done.md"], "what is no answer stays none");
+    let said = |queue: &Queue| thread(queue, &it).into_iter().map(|it| it.answer.map(|it| it.1)).collect::<Vec<_>>();
+    assert_eq!(said(&queue), [Some("red".to_owned()), None]);
+    let queue = Queue::new(vec![it.clone()], vec![bare("a-answer-2", "blue"), bare("a-answer-1", "red")]);
+    assert_eq!(said(&queue), [Some("red".to_owned()), Some("blue".to_owned())]);
 }
 
 /// One that a person has written without `kind`, or for a question that is answered late, moves no other one's answer.

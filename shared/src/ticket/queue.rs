@@ -8,6 +8,7 @@ use std::{
 use super::{
     data::Ticket,
     name::{Lane, Stem},
+    question::ANSWER_STEM,
     warning::Warning,
 };
 
@@ -42,8 +43,10 @@ impl Queue {
     /// Sorts out who speaks for whom: done wins over in progress over waiting, whatever the folder lists first.
     #[must_use]
     pub fn new(mut files: Vec<Arc<Ticket>>, mut unread: Vec<Unread>) -> Self {
-        let awaited: HashSet<Stem> = files.iter().filter_map(|it| it.awaiting.clone()).collect();
-        // What waits for it says that it is an answer.
+        // What waits for it says that it is an answer, and still does when it asks the next question.
+        let is_former = |dep: &&Stem| dep.as_str().contains(ANSWER_STEM);
+        let asks = files.iter().filter_map(|it| Some((it.awaiting.as_ref()?, it.deps.iter().filter(is_former))));
+        let awaited: HashSet<Stem> = asks.flat_map(|(now, former)| former.chain([now])).cloned().collect();
         files.extend(
             unread
                 .extract_if(.., |it| it.plain.as_ref().is_some_and(|it| awaited.contains(&it.stem)))
