@@ -64,7 +64,15 @@ const TWICE: &str = "echo $TICKET >> MARKS; test $(grep -cx $TICKET MARKS) -gt 1
 fn r01_killed_anywhere_in_a_claim_the_next_worker_ends_the_ticket() {
     walk(
         false,
-        &["claim.linked", "claim.unlinked", "assign.drafted", "assign.exchanged", "work.assigned", "work.submitted"],
+        &[
+            "claim.linked",
+            "claim.aside",
+            "claim.unlinked",
+            "assign.drafted",
+            "assign.exchanged",
+            "work.assigned",
+            "work.submitted",
+        ],
         ONCE,
         1,
     );
@@ -77,7 +85,7 @@ fn r02_killed_anywhere_in_a_claim_without_links_the_next_worker_ends_the_ticket(
 
 #[test]
 fn r31_killed_anywhere_at_the_end_of_a_ticket_it_is_done_all_the_same() {
-    walk(false, &["finish.linked", "finish.unlinked"], ONCE, 1);
+    walk(false, &["finish.linked", "finish.aside", "finish.unlinked"], ONCE, 1);
     walk(true, &["finish.created", "finish.half_written", "finish.written", "finish.unlinked"], ONCE, 1);
 }
 

@@ -110,7 +110,7 @@ fn change(folder: &Folder, queue: &Queue, ticket: &Ticket, how: &Return, now: Ti
     let published = moves::publish(folder, draft, &open, "back")?;
     let mut is_back = published.is_ok();
     if is_back && !is_same() {
-        // Saved or moved by a person in this very moment: theirs stays, our copy goes.
+        // Saved or moved by a person meanwhile: theirs stays, our copy goes.
         moves::remove(folder, &open)?;
         is_back = false;
     }
@@ -124,7 +124,12 @@ fn change(folder: &Folder, queue: &Queue, ticket: &Ticket, how: &Return, now: Ti
         };
     }
     if is_back {
-        moves::remove(folder, &ticket.file)?;
+        let was_same = moves::remove_only(folder, &ticket.file, "back", |now| now.same_text(&read.stamp))?;
+        // In this very moment even.
+        if !was_same && published.is_ok() {
+            moves::remove(folder, &open)?;
+            is_back = false;
+        }
         fail::at("back", "unlinked");
     }
     begun::over(folder)?;

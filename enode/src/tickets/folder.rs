@@ -289,9 +289,10 @@ impl Folder {
         Ok(Stamp::of(&std::fs::symlink_metadata(self.at(name))?))
     }
 
-    /// When a file last changed in any way, its name included, in milliseconds since the Unix epoch.
+    /// When a file last changed in any way, its name included, in milliseconds since the Unix epoch. Not by the time of its
+    /// text, which anybody may set.
     pub(super) fn changed_at(&self, name: &str) -> io::Result<shared::Timestamp> {
-        Ok(shared::Timestamp::from_millis(self.stamp(name)?.newest_ns() / 1_000_000))
+        Ok(shared::Timestamp::from_millis(self.stamp(name)?.changed_ns / 1_000_000))
     }
 
     /// Makes a new name last through a loss of power, such as that of a person's answer. A claim or an end that is lost

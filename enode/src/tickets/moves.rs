@@ -3,13 +3,22 @@
 use std::{
     fs::{self, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
+use rustix::{
+    fs::{CWD, RenameFlags, renameat_with},
+    io::Errno,
+};
 use tempfile::TempPath;
 
-use super::{Folder, begun, fail, folder::Read};
+use super::{
+    Folder, begun, fail,
+    folder::{Read, Stamp},
+    write::DRAFT,
+};
+use crate::clock;
 
 /// Why a name was not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,12 +37,10 @@ pub(super) fn take(folder: &Folder, from: &str, to: &str, word: &str) -> io::Res
     match folder.links.link(&folder.at(from), &folder.at(to)) {
         Ok(()) => {
             fail::at(word, "linked");
-            if is_another(folder, from, to)? {
-                // An editor has saved by rename meanwhile: the name stands for a newer text now.
-                remove(folder, to)?;
-                return Ok(Err(Lost::Gone));
+            let linked = folder.stamp(to)?.inode;
+            if let Err(lost) = leave(folder, from, to, word, |now| now.inode == linked)? {
+                return Ok(Err(lost));
             }
-            remove_or_undo(folder, from, to)?;
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Err(Lost::Taken)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err(Lost::Gone)),
@@ -41,16 +48,6 @@ pub(super) fn take(folder: &Folder, from: &str, to: &str, word: &str) -> io::Res
     }
     fail::at(word, "unlinked");
     Ok(Ok(()))
-}
-
-/// Whether `from` is there and is no longer the file that `to` is. Whoever repairs may have removed it already.
-fn is_another(folder: &Folder, from: &str, to: &str) -> io::Result<bool> {
-    let inode = |name: &str| fs::symlink_metadata(folder.at(name)).map(|meta| (meta.dev(), meta.ino()));
-    match inode(from) {
-        Ok(old) => Ok(old != inode(to)?),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 fn copy(folder: &Folder, from: &str, to: &str, word: &str) -> io::Result<Result<(), Lost>> {
@@ -61,17 +58,57 @@ fn copy(folder: &Folder, from: &str, to: &str, word: &str) -> io::Result<Result<
     };
     begun::note(folder, to)?;
     let copied = copy_to(folder, from, &source, to, word)?;
-    let removed = if copied.is_ok() { remove_or_undo(folder, from, to) } else { Ok(()) };
+    let left = copied.map(|()| leave(folder, from, to, word, |now| now.same_text(&source.stamp)));
     fail::at(word, "unlinked");
     begun::over(folder)?;
-    removed.map(|()| copied)
+    left.unwrap_or_else(|lost| Ok(Err(lost)))
 }
 
-/// Removes the old name. Where that is refused, nothing was moved: of a ticket with two names nobody knows which one counts.
-fn remove_or_undo(folder: &Folder, from: &str, to: &str) -> io::Result<()> {
-    remove(folder, from).inspect_err(|_| {
-        let _two_names_stay = remove(folder, to);
-    })
+/// Removes the old name of a file that has a new one. Where that is refused, or an editor has saved another file under it
+/// meanwhile, nothing was moved: of a ticket with two names nobody would know which one counts.
+fn leave(
+    folder: &Folder,
+    from: &str,
+    to: &str,
+    word: &str,
+    is_same: impl Fn(&Stamp) -> bool,
+) -> io::Result<Result<(), Lost>> {
+    match remove_only(folder, from, word, is_same) {
+        Ok(true) => Ok(Ok(())),
+        Ok(false) => remove(folder, to).map(|()| Err(Lost::Gone)),
+        Err(error) => {
+            let _two_names_stay = remove(folder, to);
+            Err(error)
+        }
+    }
+}
+
+/// Removes a name, if the file that it stands for `is_same`. To look and then to remove would lose what is saved in
+/// between: the name goes aside with whatever it stands for, and comes back where that is something else. `false`: so it
+/// was. A name that is gone already is removed.
+pub(super) fn remove_only(
+    folder: &Folder,
+    name: &str,
+    word: &str,
+    is_same: impl Fn(&Stamp) -> bool,
+) -> io::Result<bool> {
+    let aside = format!("{DRAFT}{}.tmp", clock::random_hex(8));
+    match fs::rename(folder.at(name), folder.at(&aside)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        moved => moved?,
+    }
+    fail::at(word, "aside");
+    if is_same(&folder.stamp(&aside)?) {
+        return remove(folder, &aside).map(|()| true);
+    }
+    match renameat_with(CWD, folder.at(&aside), CWD, folder.at(name), RenameFlags::NOREPLACE) {
+        Ok(()) => {}
+        // Saved once more: the newest counts.
+        Err(Errno::EXIST) => remove(folder, &aside)?,
+        // A file system that cannot promise it.
+        Err(_) => fs::rename(folder.at(&aside), folder.at(name))?,
+    }
+    Ok(false)
 }
 
 fn copy_to(folder: &Folder, from: &str, source: &Read, to: &str, word: &str) -> io::Result<Result<(), Lost>> {

@@ -17,18 +17,58 @@ fn names(dir: &Path) -> Vec<String> {
 
 const TEXT: &[u8] = b"\xef\xbb\xbf---\r\ntitle: x\r\n---\r\nb\xc3\xb6dy\x00";
 
+/// Saves a file by rename, as many editors do, at these points of a claim.
+fn saving(dir: &Path, saves: &[(&'static str, &'static str)]) {
+    let save = |(point, text): &(&'static str, &'static str)| {
+        let (dir, text) = (dir.to_owned(), *text);
+        let happens: fail::meanwhile::Happens = Box::new(move || {
+            fs::write(dir.join("draft"), text).unwrap();
+            fs::rename(dir.join("draft"), dir.join("a.md")).unwrap();
+        });
+        (*point, happens)
+    };
+    fail::meanwhile::at(saves.iter().map(save).collect());
+}
+
 #[test]
-fn a_text_that_an_editor_saves_between_link_and_unlink_is_not_removed() {
+fn what_an_editor_saves_at_any_moment_of_a_claim_is_not_lost() {
+    let (first, second) = (("claim.linked", "new"), ("claim.aside", "newest"));
+    let written = ("claim.written", "new");
+    for (links, saves, taken, left) in [
+        (Links::Kernel, &[first][..], Err(Lost::Gone), &[("a.md", "new")][..]),
+        (Links::Kernel, &[first, second], Err(Lost::Gone), &[("a.md", "newest")]),
+        // After the claim it is a late save, and both are there.
+        (Links::Kernel, &[second], Ok(()), &[("a.md", "newest"), ("a.wip.md", "old")]),
+        (Links::Refused, &[written], Err(Lost::Gone), &[("a.md", "new")]),
+        (Links::Refused, &[second], Ok(()), &[("a.md", "newest"), ("a.wip.md", "old")]),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.md"), "old").unwrap();
+        saving(dir.path(), saves);
+        assert_eq!(take(&folder(dir.path(), links), "a.md", "a.wip.md", "claim").unwrap(), taken, "{saves:?}");
+        fail::meanwhile::at(Vec::new());
+        let text = |name: &String| fs::read_to_string(dir.path().join(name)).unwrap();
+        let found: Vec<(String, String)> = names(dir.path()).into_iter().map(|it| (it.clone(), text(&it))).collect();
+        let left: Vec<(String, String)> = left.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        assert_eq!(found, left, "{links:?} {saves:?}");
+    }
+}
+
+/// Between any look at a name and its removal.
+#[test]
+fn a_name_is_removed_only_while_it_stands_for_the_file_that_is_meant() {
     let dir = tempfile::tempdir().unwrap();
     let folder = folder(dir.path(), Links::Kernel);
-    fs::write(dir.path().join("a.md"), "old").unwrap();
-    fs::hard_link(dir.path().join("a.md"), dir.path().join("a.wip.md")).unwrap();
-    assert!(!is_another(&folder, "a.md", "a.wip.md").unwrap());
-    fs::write(dir.path().join("draft"), "new").unwrap();
-    fs::rename(dir.path().join("draft"), dir.path().join("a.md")).unwrap();
-    assert!(is_another(&folder, "a.md", "a.wip.md").unwrap());
-    fs::remove_file(dir.path().join("a.md")).unwrap();
-    assert!(!is_another(&folder, "a.md", "a.wip.md").unwrap(), "somebody has repaired it already");
+    fs::write(folder.at("a.md"), "old").unwrap();
+    let meant = folder.stamp("a.md").unwrap();
+    saving(dir.path(), &[]);
+    fs::write(folder.at("draft"), "new").unwrap();
+    fs::rename(folder.at("draft"), folder.at("a.md")).unwrap();
+    let remove = || remove_only(&folder, "a.md", "claim", |now| now.same_text(&meant)).unwrap();
+    assert!(!remove());
+    assert_eq!((fs::read_to_string(folder.at("a.md")).unwrap().as_str(), names(dir.path()).len()), ("new", 1));
+    fs::remove_file(folder.at("a.md")).unwrap();
+    assert!(remove(), "somebody has repaired it already");
 }
 
 #[test]

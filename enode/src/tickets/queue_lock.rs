@@ -48,11 +48,18 @@ impl QueueLock {
             return Ok(known.to_owned());
         }
         let tag = clock::random_hex(TAG);
+        self.write(&tag).map_err(|error| {
+            let why = format!("{FILE} cannot be written ({error}): let everybody write it who works on the queue");
+            io::Error::new(error.kind(), why)
+        })?;
+        Ok(tag)
+    }
+
+    fn write(&mut self, tag: &str) -> io::Result<()> {
         self.file.set_len(0)?;
         io::Seek::rewind(&mut self.file)?;
         writeln!(self.file, "{tag}")?;
-        self.file.sync_all()?;
-        Ok(tag)
+        self.file.sync_all()
     }
 }
 

@@ -199,6 +199,17 @@ fn an_answer_that_is_there_is_passed_on_and_nobody_is_asked_twice() {
     assert_eq!(table.heard.lock().unwrap().last().unwrap(), "answer r1 ok \"yes\"");
 }
 
+/// `touch` may set any time, also one that has not come.
+#[test]
+fn a_ticket_from_the_future_goes_back_as_well() {
+    let fake = Fake::new(&[("a.wip.md", &held(""))]);
+    let future = std::time::UNIX_EPOCH + std::time::Duration::from_secs(4_000_000_000);
+    std::fs::File::options().write(true).open(fake.folder.at("a.wip.md")).unwrap().set_modified(future).unwrap();
+    assert_eq!(reap_now(&fake, &Table::default(), crate::clock::now()).unwrap(), []);
+    reap_now(&fake, &Table::default(), crate::clock::now() + GRACE + Duration::from_secs(1)).unwrap();
+    assert_eq!(fake.names(), ["a.md"]);
+}
+
 /// Two look at once, and the other one was faster.
 #[test]
 fn a_step_that_was_answered_since_its_run_was_seen_asks_nobody_again() {

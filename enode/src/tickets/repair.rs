@@ -23,7 +23,7 @@ use super::{
     Folder, begun,
     file_work::is_of_one_file,
     folder::Read,
-    moves::remove,
+    moves::{remove, remove_only},
     write::{self, DRAFT, WriteError},
 };
 use crate::clock;
@@ -81,23 +81,23 @@ fn repair_stem(folder: &Folder, files: &BTreeMap<Lane, String>, begun: Option<&s
                 return Ok(false);
             }
         }
-        return remove(folder, wip_name).map(|()| true);
+        return remove_only(folder, wip_name, "repair", |now| now.same_text(&wip.stamp));
     }
     let Some((open_name, open)) = read(Lane::Waiting) else { return Ok(false) };
-    let gone = if open.stamp.inode == wip.stamp.inode {
-        open_name
+    let (gone, read) = if open.stamp.inode == wip.stamp.inode {
+        (open_name, &open)
     } else if begun != Some(wip_name) {
         return Ok(false);
     } else if open.bytes.starts_with(&wip.bytes) && !is_owned(&wip) {
-        wip_name
+        (wip_name, &wip)
     } else if open.bytes.is_empty() {
-        open_name
+        (open_name, &open)
     } else if has_come_back(&open, &wip) {
-        wip_name
+        (wip_name, &wip)
     } else {
         return Ok(false);
     };
-    remove(folder, gone).map(|()| true)
+    remove_only(folder, gone, "repair", |now| now.same_text(&read.stamp))
 }
 
 /// Gives a file that holds a part of another one all of it. `false`: somebody has changed it meanwhile.

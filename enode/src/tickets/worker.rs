@@ -283,15 +283,17 @@ impl<R: Runs> Worker<R> {
         let ticket = &claimed.ticket;
         // Only those of this work: the text of a ticket may be a copy of another one's.
         let runs = self.runs.runs_of(&runs::work_of(&ticket.stem)).await?;
-        let ours = || runs.iter().filter(|it| runs::is_of(&claimed.tag, &it.run));
+        let asked = Origin::of_last(ticket.text.body());
+        let has_asked = |it: &&RunOf| asked.as_ref().is_some_and(|asked| asked.run == it.run.as_str());
+        // The one that asked is named in the text, also where the queue's tag is lost.
+        let ours = || runs.iter().filter(|it| runs::is_of(&claimed.tag, &it.run) || has_asked(it));
         if let Some(open) = ours().find(|it| it.end.is_none()) {
             return Ok(Some(open.run.clone()));
         }
         // It may have been answered elsewhere, and have ended while nobody looked. Whoever asks is nobody's: what says an
         // owner was taken up after that, and a person has opened it again.
-        let asked = Origin::of_last(ticket.text.body()).filter(|_| !ticket.is_owned);
-        let over = |it: &&RunOf| asked.as_ref().is_some_and(|asked| asked.run == it.run.as_str());
-        Ok(ours().find(over).filter(|it| it.end == Some(End::Succeeded)).map(|it| it.run.clone()))
+        let over = ours().filter(|_| !ticket.is_owned).find(has_asked);
+        Ok(over.filter(|it| it.end == Some(End::Succeeded)).map(|it| it.run.clone()))
     }
 
     /// Writes the Run into the ticket. `false`: somebody has taken it away.
@@ -340,9 +342,10 @@ impl<R: Runs> Worker<R> {
 
     /// A new Run.
     async fn begin(&self, claimed: &Claimed, stop: &CancellationToken) -> Result<(), Trouble> {
-        let ticket = &claimed.ticket;
         let run = runs::fresh_run(&claimed.tag).map_err(|error| Trouble::Refused(error.to_string()))?;
         let queue = off(&self.folder, |folder| folder.read()).await?;
+        // As it was saved last, perhaps at the very moment of the claim.
+        let ticket = &held(&queue, &claimed.ticket.stem, None).unwrap_or_else(|| claimed.ticket.clone());
         let contract = match self.templates.make(&queue, ticket, &run) {
             Ok(contract) => contract,
             // Broken at this very moment: its tickets are left alone until it is mended.

@@ -188,6 +188,20 @@ fn a_copy_of_a_ticket_that_asked_is_work_of_its_own() {
     assert_eq!((submitted, fake.folder.at("b.done.md").exists()), (1, false), "{:?}", fake.files());
 }
 
+/// The lock's file has the queue's tag, and a hidden file is lost easily. The Run that asks is named in the text.
+#[test]
+fn an_answer_finds_the_run_that_asked_also_where_the_queues_tag_is_lost() {
+    let answer = ("q.done.md", "---\nkind: answer\n---\nyes\n");
+    let fake = Fake::new(&[("a.md", &asked("")), answer]);
+    let origin = Origin { run: "t0123abcd-1".to_owned(), step: "ok".to_owned(), attempt: 1 };
+    let asking = vec![super::super::runs::Question { origin, text: "?".to_owned() }];
+    let open = RunNow::Open { asking };
+    let worker = worker(&fake, Table { is_quiet: true, ..Table::of(&[("t0123abcd-1", open)]) });
+    let is_late = passed(5_000);
+    work(&worker, &CancellationToken::new(), || worker.runs.count("changed") > 0 || is_late());
+    assert_eq!((worker.runs.count("submit"), worker.runs.count("answer t0123abcd-1 ok")), (0, 1), "{:?}", fake.files());
+}
+
 /// By another fleet's mediator, or by a clock that goes wrong: it has cost an attempt and no second Run.
 #[test]
 fn what_went_back_while_its_run_is_open_goes_on_with_that_run() {

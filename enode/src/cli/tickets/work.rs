@@ -110,7 +110,13 @@ pub(super) async fn unassign(args: &Unassign, out: &Out) -> Outcome {
         Unassigned::Cleared => format!("{stem} no longer says session_id"),
         Unassigned::Returned => format!("{stem} is in line again"),
         Unassigned::Finished => format!("{stem} is done: its Run has succeeded"),
-        Unassigned::Locked { awaiting } => format!("{stem} waits for the answer {awaiting}; its Run was asked to end"),
+        Unassigned::Locked { awaiting, has_succeeded: false } => {
+            format!("{stem} waits for the answer {awaiting}; its Run was asked to end")
+        }
+        Unassigned::Locked { awaiting, has_succeeded: true } => format!(
+            "{stem} waits for the answer {awaiting}; but its Run has SUCCEEDED meanwhile: where nothing is left to be done, \
+             say so in the answer, or `enode tickets claim {stem}` after it and `enode tickets done {stem}`"
+        ),
     })?;
     Ok(Exit::Done)
 }
