@@ -113,6 +113,15 @@
   });
   if (dialog) $('[data-close]', dialog).addEventListener('click', () => dialog.close());
 
+  // A second click writes nothing a second time.
+  document.addEventListener('submit', (event) => {
+    const form = event.target;
+    if (event.defaultPrevented || form.method !== 'post') return;
+    if ('sent' in form.dataset) event.preventDefault();
+    form.dataset.sent = '';
+  });
+  addEventListener('pageshow', () => { for (const form of all('form[data-sent]')) delete form.dataset.sent; });
+
   // The bell closes like a menu.
   document.addEventListener('keydown', (event) => {
     const bell = $('#bell');

@@ -64,33 +64,27 @@ pub(super) async fn write(
         Err(Unsaid::Answer(error)) => Err(error),
         Err(Unsaid::Choice(why)) => return again(&panel, &visit, &name, &fields, StatusCode::CONFLICT, why).await,
     };
-    match answered {
+    let (code, why) = match answered {
         Ok(file) => {
             tracing::info!(file, "answered");
-            Ok(Redirect::to(fields.back()).into_response())
+            return Ok(Redirect::to(fields.back()).into_response());
         }
-        Err(AnswerError::Io(error)) => Err(Fault::folder(panel.folder.path(), &error)),
-        Err(
-            error @ (AnswerError::Missing(_)
-            | AnswerError::NotAsking(_)
-            | AnswerError::Answered(_)
-            | AnswerError::Unfit(_)
-            | AnswerError::Empty),
-        ) => {
-            let (code, why) = match error {
-                AnswerError::Empty => (StatusCode::UNPROCESSABLE_ENTITY, "Say something, or choose.".to_owned()),
-                // In its own words these lead to the command line.
-                AnswerError::Missing(_) | AnswerError::NotAsking(_) | AnswerError::Answered(_) => {
-                    let why = "Not taken: That question is not asked any more. What is asked now stands here.";
-                    (StatusCode::CONFLICT, why.to_owned())
-                }
-                error @ (AnswerError::Unfit(_) | AnswerError::Io(_)) => {
-                    (StatusCode::CONFLICT, format!("Not taken: {error}."))
-                }
-            };
-            again(&panel, &visit, &name, &fields, code, why).await
+        Err(AnswerError::Io(error)) => return Err(Fault::folder(panel.folder.path(), &error)),
+        Err(AnswerError::Empty) => (StatusCode::UNPROCESSABLE_ENTITY, "Say something, or choose.".to_owned()),
+        // In its own words these lead to the command line.
+        Err(AnswerError::Missing(_) | AnswerError::NotAsking(_)) => {
+            let why = "Not taken: That question is not asked any more. What is asked now stands here.";
+            (StatusCode::CONFLICT, why.to_owned())
         }
-    }
+        Err(AnswerError::Answered(file)) => {
+            let why = format!(
+                "Not taken: the queue has a file {file} already, which answers nothing as it is: mend it, or remove it."
+            );
+            (StatusCode::CONFLICT, why)
+        }
+        Err(error @ AnswerError::Unfit(_)) => (StatusCode::CONFLICT, format!("Not taken: {error}.")),
+    };
+    again(&panel, &visit, &name, &fields, code, why).await
 }
 
 /// Why a form says nothing that could be written.
@@ -107,19 +101,20 @@ async fn said(panel: &Shared, awaiting: &Stem, fields: &Fields) -> Result<Result
         Ok(picked) => picked,
         Err(why) => return Ok(Err(Unsaid::Choice(why))),
     };
-    if picked.is_empty() {
-        return Ok(Ok(text));
-    }
     let sight = panel.look().await?;
     // Only an open question is looked for: what has no name but an answer's is told by writing it.
     let asking = sight.page.tickets.iter().find(|it| it.awaiting.as_ref() == Some(awaiting));
     let Some(ask) = asking.and_then(|it| Asking::new(&sight.queue, &it.stem)) else {
         return Ok(Err(Unsaid::Answer(AnswerError::NotAsking(awaiting.clone()))));
     };
-    if ask.seen != fields.get("seen") {
-        let why =
-            "Not taken: the question was changed meanwhile, and its options may mean something else. Choose again.";
+    // A script that says its words has seen no form.
+    let is_form = !picked.is_empty() || !fields.get("seen").is_empty();
+    if is_form && ask.seen != fields.get("seen") {
+        let why = "Not taken: the question was changed meanwhile. Read what it asks now, and choose again.";
         return Ok(Err(Unsaid::Choice(why.to_owned())));
+    }
+    if picked.is_empty() {
+        return Ok(Ok(text));
     }
     let ticket = sight.queue.find(&ask.of);
     let groups = ticket.map(|it| question::options(it.text.body())).unwrap_or_default();

@@ -65,13 +65,16 @@ pub(super) async fn serve(listener: TcpListener, pages: Router, limits: Limits, 
             () = stop.cancelled() => break,
             Some(ended) = open.join_next() => note(ended),
             accepted = listener.accept() => match accepted {
-                Ok((socket, peer)) => match seats.take() {
+                // Others wait with the kernel meanwhile.
+                Ok((socket, _)) => match stop.run_until_cancelled(seats.wait()).await {
                     Some(seat) => drop(open.spawn(one(socket, seat, pages.clone(), limits, stop.clone()))),
-                    None => tracing::debug!(%peer, "no room for another connection: all are at work"),
+                    None => break,
                 },
                 Err(error) => {
                     // Out of file descriptors, most likely: trying again at once would spin.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    if !seats.free_one() {
+                        tracing::warn!(%error, "cannot accept a connection");
+                    }
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             },

@@ -72,6 +72,11 @@ fn print(ticket: &Ticket) -> String {
     sha256_hex(&ticket.text.to_bytes())
 }
 
+/// A text as a browser sends it back, where nobody has touched it.
+fn as_sent(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n").replace('\0', "\u{fffd}")
+}
+
 /// What the form shows of a ticket.
 fn draft(ticket: &Ticket) -> Draft {
     let said = ticket.text.said(key::PRIORITY).filter(|it| matches!(priority(it), Ok(Some(_))));
@@ -181,7 +186,7 @@ fn change(queue: &Queue, ticket: &Ticket, fields: &Fields) -> Result<String, Str
         text.set_deps(&deps);
     }
     let whole = String::from_utf8(text.to_bytes()).map_err(|error| error.to_string())?;
-    if before.body == after.body {
+    if as_sent(&before.body) == as_sent(&after.body) {
         return Ok(whole);
     }
     let head = &whole[..whole.len() - text.body().len()];

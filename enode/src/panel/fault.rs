@@ -43,6 +43,11 @@ impl Fault {
         Self { to: ("/login", "Say the token"), ..Self::new(StatusCode::UNAUTHORIZED, "Refused", why) }
     }
 
+    /// For a page that shows the rest all the same.
+    pub(super) fn why(&self) -> &str {
+        &self.why
+    }
+
     /// With the form that could not be taken.
     pub(super) fn keeping(self, sent: &Sent) -> Self {
         Self { kept: sent.kept().map(Box::new), ..self }

@@ -164,6 +164,9 @@ pub(super) fn check(fields: &Fields) -> Result<(), String> {
     match ["title", "kind", "req"].into_iter().find(|name| !fits(fields.get(name))) {
         Some(name) => Err(format!("{name}: it has more than {LONGEST} characters")),
         None if fields.all("deps").nth(DEPS).is_some() => Err(format!("deps: there are more than {DEPS}")),
+        None if fields.text("body").len() > TEXT => {
+            Err("it has more than 1 MiB of text: write a file of it into the queue's folder".to_owned())
+        }
         None => Ok(()),
     }
 }

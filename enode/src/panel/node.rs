@@ -1,7 +1,7 @@
 //! This machine's node: the owner's word in the policy file, what the agent says, and the buttons that write the word.
 //! There is no other way to drain a node than its file, so the buttons edit that.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use askama::Template;
 use axum::{
@@ -10,7 +10,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Redirect, Response},
 };
-use shared::domain::Drain;
+use shared::{domain::Drain, ticket::Queue};
 
 use super::{
     Panel, Shared,
@@ -18,6 +18,7 @@ use super::{
     fault::{self, Fault},
     fields::Fields,
     shell::Shell,
+    sight::Sight,
     words,
 };
 use crate::{
@@ -137,6 +138,8 @@ fn step(node: &NodeStatus) -> Option<String> {
 struct Page {
     shell: Shell,
     node: Node,
+    /// Why there is nothing in the bell.
+    no_queue: String,
     wrong: String,
     /// What the form of a drain says: as it stands in the file, or as it was typed.
     reason: String,
@@ -147,21 +150,29 @@ impl Page {
     fn since(&self, at: &shared::Timestamp) -> String {
         words::age(*at)
     }
+
+    /// The page as it is. An owner has his machine back also while the queue is out of reach.
+    async fn new(panel: &Shared, visit: &Visit) -> Self {
+        let (sight, node) = tokio::join!(panel.look(), Node::look(panel));
+        let (sight, no_queue) = match sight {
+            Ok(sight) => (sight, String::new()),
+            Err(fault) => (Arc::new(Sight::new(Queue::default())), fault.why().to_owned()),
+        };
+        let shell = Shell::new(panel, visit, "/node", "node", &sight);
+        let (reason, is_strong) = (node.reason.clone(), node.is_strong);
+        Self { shell, node, no_queue, wrong: String::new(), reason, is_strong }
+    }
 }
 
 pub(super) async fn page(State(panel): State<Shared>, Extension(visit): Extension<Visit>) -> Result<Response, Fault> {
-    let (sight, node) = tokio::join!(panel.look(), Node::look(&panel));
-    let shell = Shell::new(&panel, &visit, "/node", "node", &*sight?);
-    let (reason, is_strong) = (node.reason.clone(), node.is_strong);
-    fault::page(&Page { shell, node, wrong: String::new(), reason, is_strong })
+    fault::page(&Page::new(&panel, &visit).await)
 }
 
 /// The page again, with what was typed and why it was not taken.
 async fn refused(panel: &Shared, visit: &Visit, fields: &Fields, wrong: String) -> Result<Response, Fault> {
-    let (sight, node) = tokio::join!(panel.look(), Node::look(panel));
-    let shell = Shell::new(panel, visit, "/node", "node", &*sight?);
     let is_strong = fields.get("mode").parse() == Ok(Drain::AtBoundary);
-    let page = Page { shell, node, wrong, reason: fields.get("reason").to_owned(), is_strong };
+    let reason = fields.get("reason").to_owned();
+    let page = Page { wrong, reason, is_strong, ..Page::new(panel, visit).await };
     fault::page_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 

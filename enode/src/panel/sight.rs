@@ -35,7 +35,7 @@ const ODD: usize = 50;
 pub(super) struct Last(Mutex<Option<Arc<Sight>>>);
 
 impl Sight {
-    fn new(queue: Queue) -> Self {
+    pub(super) fn new(queue: Queue) -> Self {
         let page = view::page(&queue);
         let odd = check::check(&queue).into_iter().filter(|it| matches!(it.kind, "broken" | "twin" | "cycle"));
         let odd = Few::new(odd, ODD).map(|it| Odd { message: cut(&it.message, LINE), ..it });

@@ -418,3 +418,18 @@ fn decoded(text: &str) -> Vec<u8> {
     }
     bytes
 }
+
+/// A second click comes before the first one's answer.
+#[test]
+fn a_form_that_is_sent_twice_is_sent_once() {
+    let panel = served_six();
+    let mut b = Browser::start();
+    b.open(&panel.url("/new"));
+    let twice = "(() => { let sent = 0; document.addEventListener('submit', (event) => { sent += event.defaultPrevented ? 0 : 1; \
+                 event.preventDefault(); }); const form = document.querySelector('main form'); form.title.value = 't'; \
+                 form.requestSubmit(); form.requestSubmit(); return String(sent); })()";
+    assert_eq!(b.text(twice), "1");
+    // Come back to, it can be sent again.
+    b.js("dispatchEvent(new Event('pageshow'))");
+    assert_eq!(b.text("document.querySelectorAll('[data-sent]').length.toString()"), "0");
+}

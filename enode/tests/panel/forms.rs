@@ -264,5 +264,42 @@ fn what_is_not_offered_cannot_be_chosen_and_what_was_typed_stays() {
     let got = panel.post("/ticket/asks/answer", &old);
     assert!(got.status == 409 && got.body.contains("changed meanwhile") && got.body.contains("kept text"));
     assert!(!got.body.contains(" checked"), "a letter may mean something else now");
+    let old = [("awaiting", "asks-answer-1"), ("seen", seen.as_str()), ("answer", "1: (a)")];
+    let got = panel.post("/ticket/asks/answer", &old);
+    assert!(got.status == 409 && got.body.contains("changed meanwhile") && got.body.contains("1: (a)"), "{}", got.body);
     assert!(!panel.files().keys().any(|name| name.contains("answer")));
+}
+
+/// It is named: nobody would look for it otherwise.
+#[test]
+fn a_file_that_answers_nothing_is_named_to_whoever_answers() {
+    for (file, text) in [("asks-answer-1.done.md", ""), ("asks-answer-1.md", "---\ntitle: t\n---\n")] {
+        let panel = offered();
+        panel.write(file, text);
+        let fields = [("awaiting", "asks-answer-1"), ("answer", "kept text")];
+        let got = panel.post("/ticket/asks/answer", &fields);
+        assert!(got.status == 409 && got.body.contains(file) && got.body.contains("kept text"), "{}", got.body);
+    }
+}
+
+/// A browser sends other ends of lines than those of the file, and no zeros.
+#[test]
+fn a_text_that_nobody_has_touched_keeps_its_bytes() {
+    let body = "a\rb\r\nc\0d\n";
+    let panel = Served::new(&[("a.md", &format!("---\ntitle: old\n---\n{body}"))]);
+    let seen = between(&panel.page("/ticket/a/edit"), "name=\"seen\" value=\"", "\"")[0].clone();
+    let sent = "a\r\nb\r\nc\u{fffd}d\r\n";
+    let got = panel.post("/ticket/a/edit", &[("seen", &seen), ("title", "new"), ("body", sent)]);
+    assert_eq!(got.status, 303, "{}", got.body);
+    let text = panel.read("a.md");
+    assert!(text.starts_with("---\ntitle: new\n") && text.ends_with(&format!("\n---\n{body}")), "{text:?}");
+}
+
+#[test]
+fn a_text_that_no_form_could_show_again_is_refused() {
+    let panel = Served::new(&[]);
+    let large = "x".repeat((1 << 20) + 1);
+    let got = panel.post("/new", &[("title", "t"), ("body", &large)]);
+    assert!(got.status == 422 && got.body.contains("1 MiB"), "{}", got.status);
+    assert!(panel.files().is_empty());
 }

@@ -24,6 +24,19 @@ fn the_owners_word_is_read_and_written_in_the_policy_file() {
     assert!(panel.policy().contains("quarantine_cleared = \""));
 }
 
+/// The machine is its owner's, whatever becomes of the tickets.
+#[test]
+fn the_node_has_its_page_also_while_the_queue_is_out_of_reach() {
+    let panel = served_six();
+    std::fs::rename(panel.queue(), panel.place.path().join("away")).unwrap();
+    let page = panel.page("/node");
+    assert!(page.contains("<b>lending</b>") && page.contains("cannot be read"), "{page}");
+    let csrf = super::csrf(&page);
+    let drain = |mode: &str| super::http::post(panel.port(), "/node/drain", &[("csrf", &csrf), ("mode", mode)]).status;
+    assert_eq!((drain("now"), drain("graceful")), (422, 303));
+    assert!(panel.policy().contains("drain = \"graceful\""));
+}
+
 #[test]
 fn a_word_that_there_is_not_and_a_broken_file_are_said() {
     let panel = served_six();
