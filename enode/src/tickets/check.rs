@@ -5,7 +5,7 @@ use std::io;
 use serde::Serialize;
 use shared::{
     distance,
-    ticket::{Lane, Queue, Stem, Suffixes, order},
+    ticket::{Entry, Hold, Lane, Queue, Stem, Suffixes, Unread, order},
 };
 
 use super::{
@@ -34,7 +34,7 @@ pub fn check(queue: &Queue) -> Vec<Fault> {
         faults.push(Fault { kind, file: file.to_owned(), message });
     };
     for it in queue.unread() {
-        note("broken", &it.file, it.why.clone());
+        note("broken", &it.file, meant_as_answer(queue, it).unwrap_or_else(|| it.why.clone()));
     }
     for twin in queue.twins() {
         let lane = queue.lane(&twin.stem).map_or("missing", Lane::as_str);
@@ -70,6 +70,34 @@ pub fn check(queue: &Queue) -> Vec<Fault> {
     faults
 }
 
+/// What to do with a file without frontmatter that somebody has written as an answer, and that answers nothing.
+fn meant_as_answer(queue: &Queue, it: &Unread) -> Option<String> {
+    let (stem, lane) = it.name.as_ref()?;
+    let waits = |entry: Entry| match entry.hold {
+        Some(Hold::AnswerWait { awaiting, .. }) => Some((entry.ticket.stem.clone(), awaiting)),
+        Some(Hold::DepsWait { .. } | Hold::LowestWaits { .. }) | None => None,
+    };
+    order::line(queue).into_iter().filter_map(waits).find_map(|(asks, awaiting)| {
+        if *stem != awaiting {
+            let is_like = stem.as_str().strip_prefix(asks.as_str()).is_some_and(|rest| rest.starts_with("-answer"));
+            let why = || {
+                format!(
+                    "it answers nothing: {asks} waits for the answer {awaiting}, so rename it to {awaiting}.done.md"
+                )
+            };
+            return is_like.then(why);
+        }
+        Some(match lane {
+            Lane::Done => {
+                format!("{asks} waits for this answer, and it says nothing that can be read: write the answer into it")
+            }
+            Lane::Waiting | Lane::InProgress => {
+                format!("{asks} waits for this answer, and it is not done: rename it to end with .done.md")
+            }
+        })
+    })
+}
+
 /// Names that look as if they were meant for tickets, or for another state. Only the folder knows its marks.
 ///
 /// # Errors
@@ -88,7 +116,15 @@ pub fn names(folder: &Folder) -> io::Result<Vec<Fault>> {
 }
 
 fn odd_name(suffixes: &Suffixes, file: &str, is_folder: bool) -> Option<String> {
-    let (base, end) = file.rsplit_once('.').filter(|(base, _)| !base.is_empty() && !file.starts_with('.'))?;
+    let (base, end) = file.rsplit_once('.')?;
+    if file.starts_with('.') {
+        let (stem, _) = suffixes.read(&format!("x{file}"))?;
+        return (stem.as_str() == "x")
+            .then(|| format!("it is hidden, and has no name before its mark: rename it to NAME{file}"));
+    }
+    if ["markdown", "mdown", "mkd"].iter().any(|it| end.eq_ignore_ascii_case(it)) {
+        return Some(format!("it is no ticket, because its name does not end with .md: did you mean {base}.md?"));
+    }
     if !end.eq_ignore_ascii_case("md") {
         return None;
     }
@@ -105,8 +141,13 @@ fn odd_name(suffixes: &Suffixes, file: &str, is_folder: bool) -> Option<String> 
     let meant = |lane: Lane| {
         let named = suffixes.file_name(&stem, lane);
         let mark = named.strip_prefix(stem.as_str())?.strip_suffix(".md")?.to_owned();
-        let at = stem.as_str().rfind(mark.chars().next()?).filter(|at| *at > 0)?;
+        let first = mark.chars().next()?;
+        let at = stem.as_str().rfind([first, ' ']).filter(|at| *at > 0)?;
         let (short, tail) = stem.as_str().split_at(at);
+        if tail.starts_with(' ') && first != ' ' {
+            let is_mark = tail.get(1..) == mark.get(first.len_utf8()..);
+            return is_mark.then(|| Some(suffixes.file_name(&Stem::new(short).ok()?, lane))).flatten();
+        }
         let sorted = |text: &str| {
             let mut letters: Vec<char> = text.to_lowercase().chars().collect();
             letters.sort_unstable();
@@ -227,5 +268,46 @@ mod tests {
         std::fs::hard_link(fake.folder.at("a.md"), fake.folder.at("a.wip.md")).unwrap();
         assert_eq!(of(&fix(&fake.folder).unwrap()), [("twin", "a.md")]);
         assert_eq!(fake.names(), ["a.wip.md"]);
+    }
+
+    /// What people write by hand, and what would be for nobody.
+    #[test]
+    fn an_answer_that_is_none_is_told_for_whom_it_was_meant() {
+        let asks = "---\ntitle: t\ndeps: [a-answer-1]\nawaiting: a-answer-1\n---\n## 질문 1\n?\n";
+        for (file, text, says) in [
+            ("a-answer-1.done.md", "", "write the answer into it"),
+            ("a-answer-1.done.md", "---\nkind: answer\nyes\n", "write the answer into it"),
+            ("a-answer-1.md", "yes\n", "rename it to end with .done.md"),
+            ("a-answer.done.md", "yes\n", "rename it to a-answer-1.done.md"),
+            ("a-answer-2.md", "yes\n", "rename it to a-answer-1.done.md"),
+            ("notes.md", "yes\n", "begin the file with a line `---`"),
+        ] {
+            let fake = Fake::new(&[("a.md", asks), (file, text)]);
+            let found = check(&fake.folder.read().unwrap());
+            let said = found.iter().find(|it| it.file == file).map(|it| it.message.clone());
+            assert!(said.as_ref().is_some_and(|said| said.contains(says)), "{file}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_were_meant_for_tickets_are_told_what_they_should_be() {
+        let suffixes = Suffixes::default();
+        for (file, says) in [
+            ("a done.md", Some("a.done.md")),
+            ("a.markdown", Some("a.md")),
+            (".done.md", Some("NAME.done.md")),
+            (".md", Some("NAME.md")),
+            ("a.dnoe.md", Some("a.done.md")),
+            ("a.MD", Some("a.md")),
+            ("well-done.md", None),
+            ("a b.md", None),
+            (".tickets.lock", None),
+            (".hidden.md", None),
+            ("README.txt", None),
+        ] {
+            let said = odd_name(&suffixes, file, false);
+            assert_eq!(said.is_some(), says.is_some(), "{file}: {said:?}");
+            assert!(says.is_none_or(|says| said.clone().is_some_and(|said| said.contains(says))), "{file}: {said:?}");
+        }
     }
 }

@@ -131,7 +131,7 @@ impl Templates {
     fn parse(path: &Path) -> Result<Contract, TemplateError> {
         let bad = |why: String| TemplateError::Bad(path.display().to_string(), why);
         let bytes = crate::files::read_small(path).map_err(|error: io::Error| bad(error.to_string()))?;
-        let contract = contract::parse(&bytes).map_err(|why| bad(why.to_string()))?;
+        let contract = contract::parse(&bytes).map_err(|why| bad(why.to_string().replace('\n', "; ")))?;
         match contract.steps.iter().find(|step| step.ask.is_some() && step.timeout.is_some()) {
             None => Ok(contract),
             Some(step) => Err(bad(format!(

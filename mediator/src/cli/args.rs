@@ -118,13 +118,13 @@ pub(crate) enum Command {
     /// Show one Run: steps, findings, verdict
     #[command(after_help = Exit::HELP)]
     Show {
-        /// The Run's id, or at least six letters of its beginning
+        /// The Run's id, or as much of its beginning as no other has, six letters at least
         run: RunId,
     },
     /// Say why a Run waits, or why a node is or is not lendable
     #[command(after_help = Exit::HELP)]
     Explain {
-        /// The Run's id, or at least six letters of its beginning
+        /// The Run's id, or as much of its beginning as no other has, six letters at least
         #[arg(required_unless_present = "node", conflicts_with = "node")]
         run: Option<RunId>,
         /// Explain this node instead
@@ -134,7 +134,7 @@ pub(crate) enum Command {
     /// End a queued or running Run
     #[command(after_help = Exit::HELP)]
     Cancel {
-        /// The Run's id, or at least six letters of its beginning
+        /// The Run's id, or as much of its beginning as no other has, six letters at least
         run: RunId,
     },
     /// List open questions, oldest first, with how to answer them
@@ -150,7 +150,7 @@ pub(crate) enum Command {
     /// Every change is a line; with --output json or jsonl it is one JSON object a line.
     #[command(after_help = Exit::HELP)]
     Watch {
-        /// The Run's id, or at least six letters of its beginning
+        /// The Run's id, or as much of its beginning as no other has, six letters at least
         run: Option<RunId>,
         /// Stop waiting after this long, with exit code 3
         #[arg(allow_hyphen_values = true, long, value_name = "SPAN")]
@@ -162,7 +162,7 @@ pub(crate) enum Command {
     /// Fetch the sealed Record of a Run as a tar file
     #[command(after_help = Exit::HELP)]
     Record {
-        /// The Run's id, or at least six letters of its beginning
+        /// The Run's id, or as much of its beginning as no other has, six letters at least
         run: RunId,
         /// Where to write it; - is stdout [default: RUN.tar in this folder]
         #[arg(long, value_name = "FILE")]
@@ -263,7 +263,7 @@ pub(crate) struct Submit {
 /// `answer`
 #[derive(Debug, Args)]
 pub(crate) struct Answer {
-    /// The Run's id, or at least six letters of its beginning
+    /// The Run's id, or as much of its beginning as no other has, six letters at least
     pub(crate) run: RunId,
     /// Fields of the answer; VALUE is JSON where it reads as JSON, otherwise text
     #[arg(value_name = "FIELD=VALUE", required_unless_present = "json", conflicts_with = "json")]
@@ -305,7 +305,7 @@ pub(crate) const RUN_STATES: [&str; 5] = ["QUEUED", "RUNNING", "VERIFYING", "SUC
 /// `logs`
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
-    /// The Run's id, or at least six letters of its beginning
+    /// The Run's id, or as much of its beginning as no other has, six letters at least
     pub(crate) run: RunId,
     /// Only this step
     pub(crate) step: Option<StepName>,

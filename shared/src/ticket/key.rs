@@ -61,8 +61,10 @@ const KNOWN: [&str; 14] = [
 #[must_use]
 pub(super) fn meant(key: &str) -> Option<&'static str> {
     let most = if key.len() < 5 { 1 } else { 2 };
-    let is_slip = key.len() > 3 && key.len() <= 40 && !KNOWN.contains(&key) && !OWNERS.contains(&key);
+    let is_known = KNOWN.contains(&key) || OWNERS.contains(&key);
     let key = key.to_ascii_lowercase().replace('-', "_");
+    // Of three letters, most others are one letter from `req`.
+    let is_slip = !is_known && (key.len() > 3 || key == "dep") && key.len() <= 40;
     let near = KNOWN.into_iter().min_by_key(|known| distance(known, &key));
     near.filter(|known| is_slip && distance(known, &key) <= most)
 }

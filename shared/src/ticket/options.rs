@@ -75,7 +75,7 @@ pub enum NoAnswer {
 
 fn groups(many: usize) -> String {
     match many {
-        0 => "no options to choose from".to_owned(),
+        0 => "no options to choose from: say it in words (an option is a list item, such as `- (a) yes`)".to_owned(),
         1 => "one group".to_owned(),
         many => format!("groups 1 to {many}"),
     }
