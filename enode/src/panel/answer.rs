@@ -17,13 +17,12 @@ use shared::ticket::{
 
 use super::{
     Shared,
+    asked::{Asked, stem},
     bell::Asking,
     door::Visit,
     fault::{self, Fault},
     fields::Fields,
     shell::{Shell, here},
-    sight::Asked,
-    ticket::stem,
     words::{LINE, cut, escaped},
 };
 use crate::tickets::ask::{self, AnswerError};

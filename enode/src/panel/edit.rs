@@ -14,13 +14,14 @@ use shared::{
 
 use super::{
     Shared,
+    asked::Asked,
     door::Visit,
     fault::{self, Fault},
     fields::Fields,
     new::{self, Draft, pick_again, priority},
     pick,
     shell::{Shell, here},
-    sight::{Asked, Sight},
+    sight::Sight,
     words::escaped,
 };
 use crate::tickets::{

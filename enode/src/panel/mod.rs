@@ -8,6 +8,7 @@
 //! `axum` and `hyper` are known here and nowhere else in this program.
 
 mod answer;
+mod asked;
 mod assets;
 mod bell;
 mod board;

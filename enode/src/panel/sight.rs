@@ -9,14 +9,20 @@ use std::{
 use shared::ticket::{Queue, Stem, Ticket};
 
 use super::{
-    Panel, Shared,
-    door::Visit,
+    Panel,
     fault::Fault,
-    shell::Shell,
-    ticket::{missing, stem},
     words::{Few, LINE, cut},
 };
 use crate::tickets::{Folder, check, check::Fault as Odd, view};
+
+/// Why it is not there.
+pub(super) fn missing(queue: &Queue, stem: &Stem) -> Fault {
+    let broken = queue.unread().iter().find(|it| it.name.as_ref().is_some_and(|(name, _)| name == stem));
+    Fault::missing(match broken {
+        Some(it) => format!("{} is no ticket: {}.", it.file, it.why),
+        None => format!("There is no ticket {stem}."),
+    })
+}
 
 /// What all pages draw from.
 #[derive(Debug)]
@@ -79,25 +85,6 @@ impl Panel {
         let panel = self.clone();
         let seen = self.off(move |folder| panel.last.look(folder)).await?;
         seen.map_err(|error| Fault::folder(self.folder.path(), &error))
-    }
-}
-
-/// What every page about one ticket begins with.
-pub(super) struct Asked {
-    pub(super) sight: Arc<Sight>,
-    /// As the address says it.
-    pub(super) stem: Stem,
-    pub(super) shell: Shell,
-}
-
-impl Asked {
-    /// # Errors
-    /// What is no name of a ticket, and a queue out of reach.
-    pub(super) async fn new(panel: &Shared, visit: &Visit, name: &str, here: &str) -> Result<Self, Fault> {
-        let stem = stem(name)?;
-        let sight = panel.look().await?;
-        let shell = Shell::new(panel, visit, here, "", &sight);
-        Ok(Self { sight, stem, shell })
     }
 }
 

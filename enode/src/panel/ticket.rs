@@ -14,12 +14,13 @@ use shared::{
 
 use super::{
     Shared,
+    asked::Asked,
     bell::Asking,
     card::Card,
     door::Visit,
     fault::{self, Fault},
     shell::{Shell, here},
-    sight::{Asked, Sight},
+    sight::{Sight, missing},
     words,
 };
 use crate::tickets::{view, view::Talk};
@@ -62,20 +63,6 @@ struct Dep {
     words: &'static str,
     is_met: bool,
     is_there: bool,
-}
-
-/// The ticket that an address names.
-pub(super) fn stem(text: &str) -> Result<Stem, Fault> {
-    Stem::new(text).map_err(|error| Fault::missing(format!("{error}.")))
-}
-
-/// Why it is not there.
-pub(super) fn missing(queue: &Queue, stem: &Stem) -> Fault {
-    let broken = queue.unread().iter().find(|it| it.name.as_ref().is_some_and(|(name, _)| name == stem));
-    Fault::missing(match broken {
-        Some(it) => format!("{} is no ticket: {}.", it.file, it.why),
-        None => format!("There is no ticket {stem}."),
-    })
 }
 
 pub(super) async fn page(

@@ -11,12 +11,11 @@ use axum::{
 
 use super::{
     Shared,
+    asked::{Asked, stem},
     door::Visit,
     fault::{self, Fault},
     fields::Fields,
     shell::Shell,
-    sight::Asked,
-    ticket::stem,
 };
 use crate::{
     clock,

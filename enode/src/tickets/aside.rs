@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use shared::{
@@ -12,38 +12,25 @@ use shared::{
     ticket::{Ticket, question::Origin},
 };
 
-use super::{
-    runs::{Queued, Runs, Trouble},
-    worker::Worker,
-};
+use super::runs::{Queued, Runs, Trouble};
 
 /// The Run that was left of each kind.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Aside(Arc<Mutex<BTreeMap<String, RunId>>>);
 
 impl Aside {
-    fn insert(&self, kind: String, run: RunId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, run);
-    }
-
-    fn all(&self) -> BTreeMap<String, RunId> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn remove(&self, kind: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(kind);
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, RunId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a ticket waits until the Run of its kind has a machine. One whose Run is there already does not.
     pub(super) fn holds(&self, ticket: &Ticket) -> bool {
-        self.all().contains_key(&ticket.kind) && Origin::of_last(ticket.text.body()).is_none()
+        self.lock().contains_key(&ticket.kind) && Origin::of_last(ticket.text.body()).is_none()
     }
-}
 
-impl<R: Runs> Worker<R> {
-    /// Says what a Run waits for that has no node yet, and whether the worker goes on without it.
-    pub(super) async fn sets_aside(&self, ticket: &Ticket, run: &RunId) -> bool {
-        match self.runs.queued(run).await {
+    /// Says what a Run waits for that has no node yet, and whether its worker goes on without it.
+    pub(super) async fn takes(&self, runs: &impl Runs, ticket: &Ticket, run: &RunId) -> bool {
+        match runs.queued(run).await {
             Ok(None) => false,
             Ok(Some(Queued { why, is_unserved: false })) => {
                 tracing::info!(ticket = %ticket.stem, "its Run is QUEUED: {why}; `mediator explain {run}` has more");
@@ -56,7 +43,7 @@ impl<R: Runs> Worker<R> {
                      stays in the line; this worker goes on with tickets of other kinds than {:?}",
                     ticket.kind
                 );
-                self.aside.insert(ticket.kind.clone(), run.clone());
+                self.lock().insert(ticket.kind.clone(), run.clone());
                 true
             }
             Err(trouble) => {
@@ -67,11 +54,12 @@ impl<R: Runs> Worker<R> {
     }
 
     /// Kinds whose Run has a machine by now, or is over, are worked on again.
-    pub(super) async fn look_after_aside(&self) -> Result<(), Trouble> {
-        for (kind, run) in self.aside.all() {
-            if self.runs.queued(&run).await?.is_none_or(|it| !it.is_unserved) {
+    pub(super) async fn look_after(&self, runs: &impl Runs) -> Result<(), Trouble> {
+        let all = self.lock().clone();
+        for (kind, run) in all {
+            if runs.queued(&run).await?.is_none_or(|it| !it.is_unserved) {
                 tracing::info!(kind, %run, "a machine is there for its Run, or it is over: its kind is worked on again");
-                self.aside.remove(&kind);
+                self.lock().remove(&kind);
             }
         }
         Ok(())

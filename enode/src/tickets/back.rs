@@ -111,7 +111,7 @@ fn change(folder: &Folder, queue: &Queue, ticket: &Ticket, how: &Return, now: Ti
     let mut is_back = published.is_ok();
     if is_back && !is_same() {
         // Saved or moved by a person meanwhile: theirs stays, our copy goes.
-        moves::remove(folder, &open)?;
+        folder.remove(&open)?;
         is_back = false;
     }
     if published == Err(Lost::Taken)
@@ -127,7 +127,7 @@ fn change(folder: &Folder, queue: &Queue, ticket: &Ticket, how: &Return, now: Ti
         let was_same = moves::remove_only(folder, &ticket.file, "back", |now| now.same_text(&read.stamp))?;
         // In this very moment even.
         if !was_same && published.is_ok() {
-            moves::remove(folder, &open)?;
+            folder.remove(&open)?;
             is_back = false;
         }
         fail::at("back", "unlinked");

@@ -8,7 +8,7 @@ use std::{
     os::unix::fs::PermissionsExt,
 };
 
-use super::{Folder, hidden, moves::remove, write};
+use super::{Folder, hidden, write};
 
 const FILE: &str = ".tickets.begun";
 /// Longer than any file's name.
@@ -37,5 +37,5 @@ pub(super) fn left(folder: &Folder) -> io::Result<Option<String>> {
 
 /// Nothing is being done any more.
 pub(super) fn over(folder: &Folder) -> io::Result<()> {
-    remove(folder, FILE)
+    folder.remove(FILE)
 }

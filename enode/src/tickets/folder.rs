@@ -295,6 +295,14 @@ impl Folder {
         Ok(shared::Timestamp::from_millis(self.stamp(name)?.changed_ns / 1_000_000))
     }
 
+    /// Removes a name that may be gone already.
+    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+        match std::fs::remove_file(self.at(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes a new name last through a loss of power, such as that of a person's answer. A claim or an end that is lost
     /// that way was never made: the Run of the ticket is found again, and decides again.
     pub(super) fn sync(&self) -> io::Result<()> {

@@ -26,10 +26,10 @@ pub(super) fn open(folder: &Folder, name: &str, options: &mut OpenOptions) -> io
     };
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let opened = options.custom_flags(flags.bits().cast_signed()).open(&path);
-    // `LOOP` is a link, `NXIO` a pipe that nobody reads, or a socket.
+    // `LOOP` is a link, `NXIO` a pipe that nobody reads, or a socket, `ISDIR` a folder.
     let is_odd = |error: &io::Error| {
         let errno = rustix::io::Errno::from_io_error(error);
-        matches!(errno, Some(rustix::io::Errno::LOOP | rustix::io::Errno::NXIO))
+        matches!(errno, Some(rustix::io::Errno::LOOP | rustix::io::Errno::NXIO | rustix::io::Errno::ISDIR))
     };
     let file = opened.map_err(|error| if is_odd(&error) { odd() } else { error })?;
     let meta = file.metadata()?;

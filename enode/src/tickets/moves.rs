@@ -75,9 +75,9 @@ fn leave(
 ) -> io::Result<Result<(), Lost>> {
     match remove_only(folder, from, word, is_same) {
         Ok(true) => Ok(Ok(())),
-        Ok(false) => remove(folder, to).map(|()| Err(Lost::Gone)),
+        Ok(false) => folder.remove(to).map(|()| Err(Lost::Gone)),
         Err(error) => {
-            let _two_names_stay = remove(folder, to);
+            let _two_names_stay = folder.remove(to);
             Err(error)
         }
     }
@@ -99,12 +99,12 @@ pub(super) fn remove_only(
     }
     fail::at(word, "aside");
     if is_same(&folder.stamp(&aside)?) {
-        return remove(folder, &aside).map(|()| true);
+        return folder.remove(&aside).map(|()| true);
     }
     match renameat_with(CWD, folder.at(&aside), CWD, folder.at(name), RenameFlags::NOREPLACE) {
         Ok(()) => {}
         // Saved once more: the newest counts.
-        Err(Errno::EXIST) => remove(folder, &aside)?,
+        Err(Errno::EXIST) => folder.remove(&aside)?,
         // A file system that cannot promise it.
         Err(_) => fs::rename(folder.at(&aside), folder.at(name))?,
     }
@@ -126,7 +126,7 @@ fn copy_to(folder: &Folder, from: &str, source: &Read, to: &str, word: &str) -> 
     // The mode that a new file gets is cut by the process's mask.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(source.mode);
     if let Err(error) = written.and_then(|()| target.set_permissions(mode)).and_then(|()| target.sync_all()) {
-        remove(folder, to)?;
+        folder.remove(to)?;
         return Err(error);
     }
     fail::at(word, "written");
@@ -134,7 +134,7 @@ fn copy_to(folder: &Folder, from: &str, source: &Read, to: &str, word: &str) -> 
     match folder.stamp(from) {
         Ok(stamp) if stamp.same_text(&source.stamp) => Ok(Ok(())),
         _ => {
-            remove(folder, to)?;
+            folder.remove(to)?;
             Ok(Err(Lost::Gone))
         }
     }
@@ -154,7 +154,7 @@ pub(super) fn publish(folder: &Folder, draft: TempPath, to: &str, word: &str) ->
             }
             fail::at(word, "created");
             if let Err(error) = fs::rename(&draft, folder.at(to)) {
-                remove(folder, to)?;
+                folder.remove(to)?;
                 return Err(error);
             }
         }
@@ -167,14 +167,6 @@ pub(super) fn publish(folder: &Folder, draft: TempPath, to: &str, word: &str) ->
 fn exclusive(path: &Path, mode: u32) -> io::Result<fs::File> {
     // Who made it may write it, whatever its mode says of later.
     OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
-}
-
-/// Removes a name that may be gone already.
-pub(super) fn remove(folder: &Folder, name: &str) -> io::Result<()> {
-    match fs::remove_file(folder.at(name)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ mod tests {
         use std::{os::unix::fs::symlink, sync::mpsc, time::Duration as Std};
         let asking = "---\ntitle: t\n---\n";
         for name in [FILE, ".tickets.begun"] {
-            for kind in ["link", "pipe", "second name"] {
+            for kind in ["link", "pipe", "folder", "second name"] {
                 let (fake, outside) = (
                     Fake::with(&[("a.md", asking)], super::super::links::Links::Refused),
                     tempfile::tempdir().unwrap(),
@@ -122,6 +122,7 @@ mod tests {
                 std::fs::set_permissions(&victim, Permissions::from_mode(0o600)).unwrap();
                 match kind {
                     "link" => symlink(&victim, &path).unwrap(),
+                    "folder" => std::fs::create_dir(&path).unwrap(),
                     "pipe" => rustix::fs::mknodat(
                         rustix::fs::CWD,
                         &path,

@@ -23,7 +23,7 @@ use super::{
     Folder, begun,
     file_work::is_of_one_file,
     folder::Read,
-    moves::{remove, remove_only},
+    moves::remove_only,
     write::{self, DRAFT, WriteError},
 };
 use crate::clock;
@@ -118,7 +118,7 @@ fn sweep_empty(folder: &Folder, name: &str, doubled: &BTreeMap<Stem, BTreeMap<La
         return Ok(false);
     }
     match folder.read_file(name) {
-        Ok(read) if read.bytes.is_empty() => remove(folder, name).map(|()| true),
+        Ok(read) if read.bytes.is_empty() => folder.remove(name).map(|()| true),
         Ok(_) | Err(_) => Ok(false),
     }
 }
@@ -152,7 +152,7 @@ fn sweep_drafts(folder: &Folder) {
         }
         let Ok(stamp) = folder.stamp(&name) else { continue };
         if i128::from(stamp.modified_ns) + i128::try_from(FORGOTTEN.as_nanos()).unwrap_or(0) < i128::from(now) {
-            let _stays = remove(folder, &name);
+            let _stays = folder.remove(&name);
         }
     }
 }

@@ -65,7 +65,7 @@ pub struct Worker<R> {
     /// When it last looked after the tickets of others.
     looked: Mutex<Option<BootTime>>,
     /// What it has left in the line.
-    pub(super) aside: Aside,
+    aside: Aside,
     /// Tickets that it has said to leave alone, with what it has said.
     warned_of: Mutex<BTreeSet<(Stem, String)>>,
 }
@@ -161,7 +161,7 @@ impl<R: Runs> Worker<R> {
                 Some(_) if is_due => self.take_turn_in_looking().await?,
                 Some(_) => {}
             }
-            self.look_after_aside().await?;
+            self.aside.look_after(&self.runs).await?;
             self.runs.reach().await
         };
         let Some(prepared) = stop.run_until_cancelled(prepare).await else { return Ok(true) };
@@ -431,7 +431,7 @@ impl<R: Runs> Worker<R> {
                     let Some((queue, _)) = self.ours(&ticket.stem, run).await? else { return Ok(()) };
                     rounds = rounds.saturating_add(1);
                     // Not at once: most wait for a moment only. And now and then: a machine may go meanwhile.
-                    if rounds % ROUNDS_OF_WAITING == 2 && self.sets_aside(ticket, run).await {
+                    if rounds % ROUNDS_OF_WAITING == 2 && self.aside.takes(&self.runs, ticket, run).await {
                         return Ok(());
                     }
                     if let Err(trouble) = self.hand_answers_on(&queue, &mut handed).await {

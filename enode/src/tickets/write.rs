@@ -72,7 +72,10 @@ fn exchange(draft: TempPath, path: &Path, read: &Read, word: &str) -> Result<(),
             if !is_same(&draft, read)? {
                 if let Err(error) = renameat_with(CWD, &*draft, CWD, path, RenameFlags::EXCHANGE) {
                     // What was saved is kept, hidden, rather than thrown away.
-                    let kept = draft.keep().map_err(|failed| failed.error)?;
+                    let draft = draft.keep().map_err(|failed| failed.error)?;
+                    // Not as a draft, which would be swept.
+                    let kept = draft.with_extension("kept");
+                    fs::rename(&draft, &kept)?;
                     let name = path.file_name().unwrap_or_default().display();
                     let why = format!("{name} was changed twice at once; one text is in {}: {error}", kept.display());
                     return Err(io::Error::other(why).into());

@@ -5,7 +5,7 @@ use shared::{
     domain::{Assigned, Reject, preview},
 };
 
-use super::{Services, submit};
+use super::{Services, texts};
 use crate::error::Error;
 
 /// What a submit would come to.
@@ -25,7 +25,7 @@ impl Services {
     /// # Errors
     /// [`Error::Contract`], [`Error::Store`].
     pub async fn dry_run(&self, contract_text: Vec<u8>) -> Result<Preview, Error> {
-        let contract = submit::parse(contract_text).await?;
+        let contract = texts::parse(contract_text).await?;
         let mut tx = self.store.read().await?;
         let fleet = tx.fleet_without_line().await?;
         Ok(match preview(&fleet, &contract.requires, &self.settings, tx.now()) {

@@ -2,12 +2,11 @@
 
 use shared::{
     Principal, RunId,
-    contract::{self, Contract},
     domain::{Submit, Submitted},
 };
 
 use super::{Services, texts::Read};
-use crate::{clock, error::Error, schema};
+use crate::{clock, error::Error};
 
 /// A contract as it came in.
 #[derive(Debug, Clone)]
@@ -36,38 +35,5 @@ impl Services {
         };
         let submit = Submit { run, principal: command.principal, contract_hash: hash, shape, contract };
         self.writer.apply(submit).await
-    }
-}
-
-/// Parsing up to a mebibyte, and compiling schemas of any size, is work for a thread that may be busy.
-pub(super) async fn parse(text: Vec<u8>) -> Result<Contract, Error> {
-    const SMALL: usize = 16 * 1024;
-    if text.len() <= SMALL
-        && let Ok(contract) = contract::parse(&text)
-        && !schema::is_in(&contract)
-    {
-        return Ok(contract);
-    }
-    // What is wrong with its schemas is told together with whatever else is.
-    Ok(schema::apart(move || schema::read_contract(&text)).await??)
-}
-
-#[cfg(test)]
-mod tests {
-    use futures::FutureExt;
-
-    use super::*;
-    use crate::service::bench::one_step;
-
-    #[tokio::test]
-    async fn a_contract_with_a_schema_is_not_read_on_the_thread_that_serves() {
-        let plain = one_step("c");
-        assert!(parse(plain.clone().into_bytes()).now_or_never().is_some_and(|it| it.is_ok()), "cheap enough");
-        let form = plain.replace(
-            r#""steps": ["#,
-            r#""steps": [{"id": "a", "ask": {"question": "?", "form": {"type": "object"}}},"#,
-        );
-        assert!(parse(form.clone().into_bytes()).now_or_never().is_none());
-        assert!(parse(form.into_bytes()).await.is_ok());
     }
 }

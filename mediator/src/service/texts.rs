@@ -11,8 +11,7 @@ use shared::{
     domain::Shape,
 };
 
-use super::submit;
-use crate::error::Error;
+use crate::{error::Error, schema};
 
 /// Above this many it begins anew.
 const MOST: usize = 64;
@@ -48,7 +47,7 @@ impl Texts {
             return Ok(known.clone());
         }
         let key = (text.len() <= LONGEST).then(|| text.clone());
-        let contract = submit::parse(text).await?;
+        let contract = parse(text).await?;
         let read = Read {
             hash: contract::contract_hash(&contract).into(),
             shape: Shape::new(&contract.requires),
@@ -65,8 +64,23 @@ impl Texts {
     }
 }
 
+/// Parsing up to a mebibyte, and compiling schemas of any size, is work for a thread that may be busy.
+pub(super) async fn parse(text: Vec<u8>) -> Result<Contract, Error> {
+    const SMALL: usize = 16 * 1024;
+    if text.len() <= SMALL
+        && let Ok(contract) = contract::parse(&text)
+        && !schema::is_in(&contract)
+    {
+        return Ok(contract);
+    }
+    // What is wrong with its schemas is told together with whatever else is.
+    Ok(schema::apart(move || schema::read_contract(&text)).await??)
+}
+
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
     use crate::service::bench::one_step;
 
@@ -85,6 +99,18 @@ mod tests {
         let long = [text(0), vec![b' '; LONGEST]].concat();
         assert_eq!(texts.read(long.clone()).await.unwrap().hash, first.hash);
         assert!(!texts.lock().contains_key(&long));
+    }
+
+    #[tokio::test]
+    async fn a_contract_with_a_schema_is_not_read_on_the_thread_that_serves() {
+        let plain = one_step("c");
+        assert!(parse(plain.clone().into_bytes()).now_or_never().is_some_and(|it| it.is_ok()), "cheap enough");
+        let form = plain.replace(
+            r#""steps": ["#,
+            r#""steps": [{"id": "a", "ask": {"question": "?", "form": {"type": "object"}}},"#,
+        );
+        assert!(parse(form.clone().into_bytes()).now_or_never().is_none());
+        assert!(parse(form.into_bytes()).await.is_ok());
     }
 
     #[tokio::test]

@@ -268,12 +268,14 @@ impl Fleet {
         let nodes: BTreeSet<&NodeId> = assigned.iter().map(|it| &it.node).collect();
         for id in nodes {
             debug_assert!(!self.leases.contains_key(id), "granted a leased node");
+            // What its agent was promised when a mediator stopped counts for this lease as well.
+            let promised = self.nodes.get(id).map_or(cx.now, |node| node.expires_at);
             let lease = Lease {
                 node: id.clone(),
                 run: run.clone(),
                 nonce: cx.nonce(),
                 granted_at: cx.now,
-                not_after: cx.now + cx.settings.horizon(),
+                not_after: promised.max(cx.now + cx.settings.horizon()),
             };
             self.leases.insert(id.clone(), lease);
             self.touch_node(id, cx);

@@ -258,6 +258,32 @@ fn a_nodes_rev_rises_with_grants_releases_and_drains_and_not_with_renewals() {
     assert!(rises(&world), "release");
 }
 
+/// Otherwise its lease would end before its advert, and one Run after another be given to a machine that is gone, while its
+/// agent may work on in good faith.
+#[test]
+fn a_lease_that_is_granted_within_the_grace_of_a_planned_stop_lasts_as_long_as_that() {
+    let grace = shared::Duration::from_secs(300);
+    let mut world = World::with(&["n"]);
+    world.settings.restart_grace = Some(grace);
+    world.advert("n").unwrap();
+    let until = world.now + grace;
+    world.settings.restart_grace = None;
+    world.wait(10);
+    world.advert("n").unwrap();
+    world.submit("r", ONE);
+    world.submit("next", ONE);
+    world.claim("n").unwrap();
+    // It is never heard again.
+    for _ in 0..4 {
+        world.wait(70);
+        world.apply(&shared::domain::Reap).unwrap();
+        assert_eq!((world.state("r"), world.state("next")), ("RUNNING", "QUEUED"));
+    }
+    world.now = until;
+    world.apply(&shared::domain::Reap).unwrap();
+    assert_eq!((world.state("r"), world.state("next")), ("FAILED", "QUEUED"));
+}
+
 #[test]
 fn what_a_stopping_mediator_promised_is_not_taken_back() {
     let grace = shared::Duration::from_secs(300);
