@@ -56,11 +56,7 @@ fn all_done(refuse_links: bool) {
     let folder = folder.display().to_string();
     let workers: Vec<Child> = (0..24).map(|_| queue.spawn(&["work", "--once", "--templates", &folder])).collect();
     for mut worker in workers {
-        assert!(
-            worker.wait().unwrap().success(),
-            "{}",
-            std::fs::read_to_string(queue.home.path().join("log")).unwrap()
-        );
+        assert!(worker.wait().unwrap().success(), "{}", queue.log());
     }
     let files: Vec<String> = queue.files().into_keys().collect();
     assert_eq!(files, names.iter().map(|name| format!("{name}.done.md")).collect::<Vec<_>>());

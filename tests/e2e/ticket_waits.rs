@@ -14,10 +14,6 @@ use crate::{
 
 pub(crate) const BUILD: &str = "requires: [{as: w, capability: build}]\nsteps: [{id: s, uses: w, run: ['true']}]\n";
 
-fn log(queue: &Queue) -> String {
-    std::fs::read_to_string(queue.home.path().join("log")).unwrap_or_default()
-}
-
 fn run_of(mediator: &Mediator, stem: &str) -> Option<Value> {
     runs(mediator).into_iter().find(|it| it["work_id"] == format!("ticket:{stem}"))
 }
@@ -42,7 +38,7 @@ fn one_node_and_one_worker_do_not_block_each_other_once_a_ticket_asks() {
         wait_until("both are done", || {
             queue.path(&format!("{stem}.done.md")).exists() && queue.path(&format!("{stem}2.done.md")).exists()
         });
-        assert!(log(&queue).contains("its answer is handed on"), "{}", log(&queue));
+        assert!(queue.log().contains("its answer is handed on"), "{}", queue.log());
         assert_eq!(run_of(&mediator, stem).unwrap()["state"], "SUCCEEDED", "{stem}");
         signal(worker.id(), "TERM");
         assert!(worker.wait().unwrap().success());
@@ -62,7 +58,7 @@ fn tickets_wait_for_a_machine_and_the_worker_says_so() {
     let run = wait_for("its Run waits", || run_of(&mediator, "a").filter(|it| it["state"] == "QUEUED"));
     let run = run["run_id"].as_str().unwrap().to_owned();
     wait_until("the worker says why", || {
-        log(&queue).lines().any(|it| it.contains("QUEUED") && it.contains(&format!("`mediator explain {run}`")))
+        queue.log().lines().any(|it| it.contains("QUEUED") && it.contains(&format!("`mediator explain {run}`")))
     });
     let _agent = Agent::start(&mediator, "n1");
     wait_until("both are done", || ["a", "b"].iter().all(|it| queue.path(&format!("{it}.done.md")).exists()));
@@ -96,7 +92,7 @@ fn a_ticket_that_no_machine_serves_stops_no_worker() {
     mediator.wait_node("n1", "drains", |it| it["draining"] == "graceful");
     queue.write("c.md", "---\ntitle: t\nkind: build\n---\n");
     let mut worker = queue.spawn(&["work", "--poll", "200ms", "--templates", &folder]);
-    wait_until("both are left", || log(&queue).matches("no machine lends").count() == 2);
+    wait_until("both are left", || queue.log().matches("no machine lends").count() == 2);
     agent.set_drain("");
     let rare = AgentOptions { capabilities: "[[capability]]\nname = \"rare\"\n", ..AgentOptions::builder("n2") };
     let _rare = Agent::start_with(&mediator, &rare);
@@ -214,7 +210,7 @@ fn an_owners_drain_and_a_cancel_count_as_no_attempt() {
     wait_until("it is done", || queue.path("a.done.md").exists());
     let text = queue.text("a.done.md");
     assert!(!text.contains("attempts") && !text.contains("질문"), "{text}");
-    assert!(log(&queue).contains("given back: ") && log(&queue).contains("cancelled"), "{}", log(&queue));
+    assert!(queue.log().contains("given back: ") && queue.log().contains("cancelled"), "{}", queue.log());
     signal(worker.id(), "TERM");
     assert!(worker.wait().unwrap().success());
 }

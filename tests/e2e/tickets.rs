@@ -1,5 +1,7 @@
 //! A ticket from its file to its Run and back: real mediator, real agent, real worker, real folder.
 
+use std::process::Child;
+
 use serde_json::Value;
 use tests::{Agent, Engine, Mediator, Queue, mediator::signal, wait_for, wait_until};
 
@@ -188,8 +190,7 @@ fn a_mediator_that_does_not_answer_gives_nothing_and_takes_nothing() {
     let ran = queue.cli(&["reap"]);
     assert!(ran.code == 4 && ran.stderr.contains("does not answer"), "{ran:?}");
     let mut worker = queue.spawn(&["work", "--poll", "50ms", "--command", "true"]);
-    let log = queue.home.path().join("log");
-    wait_until("it says so", || std::fs::read_to_string(&log).unwrap().matches("does not answer").count() >= 2);
+    wait_until("it says so", || queue.log().matches("does not answer").count() >= 2);
     assert_eq!(queue.files(), before);
     assert_eq!(queue.cli(&["unassign", "b"]).code, 4);
     mediator.restart();
@@ -256,20 +257,31 @@ fn a_submission_without_an_answer_is_sent_again_and_makes_one_run() {
     }
 }
 
-#[test]
-fn r29_a_worker_whose_ticket_was_moved_by_a_person_does_not_claim_to_have_ended_it() {
+fn mediator_and_agent() -> (Mediator, Agent) {
     let mediator = Mediator::start(Engine::Sqlite);
-    let _agent = Agent::start(&mediator, "n1");
-    let (queue, gate) = (Queue::new(Some(&mediator)), Gate::new());
+    let agent = Agent::start(&mediator, "n1");
+    (mediator, agent)
+}
+
+/// A worker whose ticket `a` is worked on until the gate `end` opens.
+fn at_work(mediator: &Mediator) -> (Queue, Gate, Child) {
+    let (queue, gate) = (Queue::new(Some(mediator)), Gate::new());
     queue.write("a.md", "---\ntitle: t\n---\n");
     let command = format!("while [ ! -e {} ]; do sleep 0.05; done", gate.path("end").display());
-    let mut worker = queue.spawn(&["work", "--once", "--command", &command]);
-    wait_until("it runs", || runs(&mediator).iter().any(|it| it["state"] == "RUNNING"));
+    let worker = queue.spawn(&["work", "--once", "--command", &command]);
+    wait_until("it runs", || runs(mediator).iter().any(|it| it["state"] == "RUNNING"));
+    (queue, gate, worker)
+}
+
+#[test]
+fn r29_a_worker_whose_ticket_was_moved_by_a_person_does_not_claim_to_have_ended_it() {
+    let (mediator, _agent) = mediator_and_agent();
+    let (queue, gate, mut worker) = at_work(&mediator);
     std::fs::rename(queue.path("a.wip.md"), queue.path("a.done.md")).unwrap();
     let text = queue.text("a.done.md");
     assert!(worker.wait().unwrap().success());
     assert_eq!(queue.files().into_iter().collect::<Vec<_>>(), [("a.done.md".to_owned(), text)]);
-    let log = std::fs::read_to_string(queue.home.path().join("log")).unwrap();
+    let log = queue.log();
     assert!(log.contains("it is no longer ours") && log.contains("now=\"done\""), "{log}");
     assert!(!says_done(&log), "it says that it has ended it: {log}");
     gate.open("end");
@@ -283,13 +295,8 @@ fn says_done(log: &str) -> bool {
 /// Opened again by somebody else, who takes it for dead: the same.
 #[test]
 fn r29_a_worker_whose_ticket_went_back_does_not_claim_to_have_ended_it() {
-    let mediator = Mediator::start(Engine::Sqlite);
-    let _agent = Agent::start(&mediator, "n1");
-    let (queue, gate) = (Queue::new(Some(&mediator)), Gate::new());
-    queue.write("a.md", "---\ntitle: t\n---\n");
-    let command = format!("while [ ! -e {} ]; do sleep 0.05; done", gate.path("end").display());
-    let mut worker = queue.spawn(&["work", "--once", "--command", &command]);
-    wait_until("it runs", || runs(&mediator).iter().any(|it| it["state"] == "RUNNING"));
+    let (mediator, _agent) = mediator_and_agent();
+    let (queue, gate, mut worker) = at_work(&mediator);
     // Another fleet's mediator knows no such Run, and it was written down long ago.
     let other = Mediator::start(Engine::Sqlite);
     let mut theirs = Queue::new(Some(&other));
@@ -297,9 +304,8 @@ fn r29_a_worker_whose_ticket_went_back_does_not_claim_to_have_ended_it() {
     theirs.set("TICKET_QUEUE", &queue.path("").display().to_string());
     let reaped = theirs.json(&["reap"]);
     assert_eq!(reaped["reaped"][0]["deed"], "reclaimed", "{reaped}");
-    let log = || std::fs::read_to_string(queue.home.path().join("log")).unwrap();
-    wait_until("it has seen that", || log().contains("it is no longer ours"));
-    assert!(!says_done(&log()), "it says that it has ended it: {}", log());
+    wait_until("it has seen that", || queue.log().contains("it is no longer ours"));
+    assert!(!says_done(&queue.log()), "it says that it has ended it: {}", queue.log());
     gate.open("end");
     assert!(worker.wait().unwrap().success());
     assert_eq!(queue.files().into_keys().collect::<Vec<_>>(), ["a.done.md"]);

@@ -98,6 +98,12 @@ impl Queue {
         command.spawn().expect("start a worker")
     }
 
+    /// What the workers that were started so have logged.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
+    }
+
     /// What `list` says of one ticket.
     #[must_use]
     pub fn ticket(&self, stem: &str) -> Value {

@@ -95,8 +95,7 @@ impl Asking {
             return None;
         }
         let body = ticket.text.body();
-        let last = question::sections(body).into_iter().rfind(|it| it.kind == question::Kind::Question);
-        let text = last.as_ref().map_or("", |it| it.text);
+        let text = question::last(body).as_ref().map_or("", |it| it.text);
         let groups = question::options(body);
         let count: usize = groups.iter().map(|it| it.options.len()).sum();
         let is_much = count > OPTIONS;

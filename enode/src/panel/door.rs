@@ -17,11 +17,10 @@ use super::{Shared, fault, fault::Fault, fields::Fields, looks::Looks};
 use crate::{
     clock,
     config::Secret,
-    policy::file::{self, Seen},
+    policy::file::{SHORTEST_TOKEN, Seen},
 };
 
 /// Shorter ones can be guessed.
-const SHORTEST: usize = file::SHORTEST_TOKEN;
 const COOKIE: &str = "enode_panel";
 
 /// The rule of one panel.
@@ -108,11 +107,11 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
 /// Why there is none, and what instead.
 pub(super) async fn token(policy: &Looks) -> Result<Secret, String> {
     let path = policy.path().display();
-    let hint = format!("write panel_token = \"…\" with at least {SHORTEST} characters into {path}");
+    let hint = format!("write panel_token = \"…\" with at least {SHORTEST_TOKEN} characters into {path}");
     match policy.look().await {
+        Seen::Written(written) if written.has_short_token() => Err(format!("panel_token is too short: {hint}")),
         Seen::Written(written) => match written.panel_token {
-            Some(token) if token.reveal().trim().len() >= SHORTEST => Ok(Secret::new(token.reveal().trim().to_owned())),
-            Some(_) => Err(format!("panel_token is too short: {hint}")),
+            Some(token) => Ok(Secret::new(token.reveal().trim().to_owned())),
             None => Err(format!("a panel beyond loopback needs a token: {hint}")),
         },
         Seen::Missing => Err(format!("a panel beyond loopback needs a token: {hint}")),

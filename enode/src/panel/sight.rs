@@ -13,7 +13,11 @@ use super::{
     fault::Fault,
     words::{Few, LINE, cut},
 };
-use crate::tickets::{Folder, check, check::Fault as Odd, view};
+use crate::tickets::{
+    Folder, check,
+    check::{Fault as Odd, Kind},
+    view,
+};
 
 /// Why it is not there.
 pub(super) fn missing(queue: &Queue, stem: &Stem) -> Fault {
@@ -43,7 +47,8 @@ pub(super) struct Last(Mutex<Option<Arc<Sight>>>);
 impl Sight {
     pub(super) fn new(queue: Queue) -> Self {
         let page = view::page(&queue);
-        let odd = check::check(&queue).into_iter().filter(|it| matches!(it.kind, "broken" | "twin" | "cycle"));
+        let odd =
+            check::check(&queue).into_iter().filter(|it| matches!(it.kind, Kind::Broken | Kind::Twin | Kind::Cycle));
         let odd = Few::new(odd, ODD).map(|it| Odd { message: cut(&it.message, LINE), ..it });
         Self { queue, page, odd }
     }

@@ -37,12 +37,17 @@ pub struct Written {
 pub const SHORTEST_TOKEN: usize = 16;
 
 impl Written {
+    /// Whether its `panel_token` is too short to be one.
+    #[must_use]
+    pub fn has_short_token(&self) -> bool {
+        self.panel_token.as_ref().is_some_and(|token| token.reveal().trim().len() < SHORTEST_TOKEN)
+    }
+
     /// What is odd, for the owner. The panel's token is no business of a mediator, and so not among `warnings`, which
     /// are advertised.
     #[must_use]
     pub fn for_owner(&self) -> Vec<String> {
-        let short = self.panel_token.as_ref().is_some_and(|token| token.reveal().trim().len() < SHORTEST_TOKEN);
-        let token = short.then(|| {
+        let token = self.has_short_token().then(|| {
             format!(
                 "panel_token is too short: beyond loopback `enode panel` wants at least {SHORTEST_TOKEN} characters"
             )

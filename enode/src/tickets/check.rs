@@ -15,11 +15,44 @@ use super::{
     template::{Templates, Usable, listed},
 };
 
+/// What sort of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A file that is no ticket.
+    Broken,
+    /// Two files of one stem.
+    Twin,
+    /// An open ticket that says who works on it.
+    Accident,
+    /// A ticket all the same.
+    Warning,
+    /// Tickets that wait for each other.
+    Cycle,
+    /// A contract's template, and what it is for.
+    Template,
+}
+
+impl Kind {
+    /// As it is shown.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Broken => "broken",
+            Self::Twin => "twin",
+            Self::Accident => "accident",
+            Self::Warning => "warning",
+            Self::Cycle => "cycle",
+            Self::Template => "template",
+        }
+    }
+}
+
 /// One fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fault {
-    /// `broken`, `twin`, `accident`, `warning`, `cycle` or `template`.
-    pub kind: &'static str,
+    /// What sort of.
+    pub kind: Kind,
     /// The file, or the first of them.
     pub file: String,
     /// What is wrong and what instead.
@@ -30,11 +63,11 @@ pub struct Fault {
 #[must_use]
 pub fn check(queue: &Queue) -> Vec<Fault> {
     let mut faults = Vec::new();
-    let mut note = |kind: &'static str, file: &str, message: String| {
+    let mut note = |kind: Kind, file: &str, message: String| {
         faults.push(Fault { kind, file: file.to_owned(), message });
     };
     for it in queue.unread() {
-        note("broken", &it.file, meant_as_answer(queue, it).unwrap_or_else(|| it.why.clone()));
+        note(Kind::Broken, &it.file, meant_as_answer(queue, it).unwrap_or_else(|| it.why.clone()));
     }
     for twin in queue.twins() {
         let lane = queue.lane(&twin.stem).map_or("missing", Lane::as_str);
@@ -43,7 +76,7 @@ pub fn check(queue: &Queue) -> Vec<Fault> {
             "{other} has the same stem and counts ({lane}): merge them by hand and remove one; `--fix` only ends what a \
              killed worker had begun"
         );
-        note("twin", &twin.file, message);
+        note(Kind::Twin, &twin.file, message);
     }
     for it in order::accidents(queue) {
         let message = format!(
@@ -51,11 +84,11 @@ pub fn check(queue: &Queue) -> Vec<Fault> {
             it.session_id.as_deref().unwrap_or_default(),
             it.stem
         );
-        note("accident", &it.file, message);
+        note(Kind::Accident, &it.file, message);
     }
     for ticket in queue.tickets() {
         for warning in queue.warnings(ticket) {
-            note("warning", &ticket.file, warning.to_string());
+            note(Kind::Warning, &ticket.file, warning.to_string());
         }
     }
     for group in order::cycles(queue) {
@@ -65,7 +98,7 @@ pub fn check(queue: &Queue) -> Vec<Fault> {
             [one] => format!("{one} waits for itself: take it out of its deps"),
             many => format!("{} wait for each other: take one of them out of another's deps", many.join(", ")),
         };
-        note("cycle", file, message);
+        note(Kind::Cycle, file, message);
     }
     faults
 }
@@ -108,7 +141,7 @@ pub fn names(folder: &Folder) -> io::Result<Vec<Fault>> {
         let entry = entry?;
         let Ok(file) = entry.file_name().into_string() else { continue };
         if let Some(message) = odd_name(folder.suffixes(), &file, entry.file_type()?.is_dir()) {
-            faults.push(Fault { kind: "warning", file, message });
+            faults.push(Fault { kind: Kind::Warning, file, message });
         }
     }
     faults.sort_by(|a, b| a.file.cmp(&b.file));
@@ -180,7 +213,7 @@ pub fn without_template(queue: &Queue, templates: &Templates) -> Vec<Fault> {
     }
     let idle = templates.lint().into_iter().map(|(path, why)| (why.to_string(), path.display().to_string()));
     let idle: Vec<_> = idle.filter(|(why, _)| left.iter().all(|it| it.0 != *why)).collect();
-    let fault = |file: String, message: String| Fault { kind: "template", file, message };
+    let fault = |file: String, message: String| Fault { kind: Kind::Template, file, message };
     let waiting =
         left.into_iter().map(|(why, file, stems)| fault(file, format!("{why}; no worker takes {}", listed(&stems))));
     waiting.chain(idle.into_iter().map(|(why, file)| fault(file, why))).collect()
@@ -209,7 +242,7 @@ mod tests {
     use super::{super::fake_tests::Fake, *};
 
     fn of(faults: &[Fault]) -> Vec<(&'static str, &str)> {
-        faults.iter().map(|it| (it.kind, it.file.as_str())).collect()
+        faults.iter().map(|it| (it.kind.as_str(), it.file.as_str())).collect()
     }
 
     #[test]
@@ -237,7 +270,7 @@ mod tests {
         assert_eq!(fake.files(), before, "looking changes nothing");
 
         let mut fixed = fix(&fake.folder).unwrap();
-        fixed.sort_by(|a, b| a.kind.cmp(b.kind));
+        fixed.sort_by_key(|it| it.kind.as_str());
         assert_eq!(of(&fixed), [("accident", "accident.md"), ("twin", "claimed.md")]);
         assert_eq!(of(&check(&fake.folder.read().unwrap())), stay);
         let mut expected = before;

@@ -99,23 +99,32 @@ impl Client {
         answer
     }
 
-    async fn detail(&self, run: &RunId) -> Result<Option<RunDetail>, Trouble> {
-        let request = self.mediators.request(GetRunRequest { run_id: run.to_string() });
-        match self.ask(self.runs().get_run(request)).await {
-            Ok(detail) => Ok(Some(detail)),
+    /// The same in the words of a worker.
+    async fn call<T>(&self, answer: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, Trouble> {
+        self.ask(answer).await.map_err(|status| self.trouble(&status))
+    }
+
+    /// The same of what may not be there.
+    async fn find<T>(
+        &self,
+        answer: impl Future<Output = Result<tonic::Response<T>, Status>>,
+    ) -> Result<Option<T>, Trouble> {
+        match self.ask(answer).await {
+            Ok(found) => Ok(Some(found)),
             Err(status) if status.code() == Code::NotFound => Ok(None),
             Err(status) => Err(self.trouble(&status)),
         }
     }
 
+    async fn detail(&self, run: &RunId) -> Result<Option<RunDetail>, Trouble> {
+        let request = self.mediators.request(GetRunRequest { run_id: run.to_string() });
+        self.find(self.runs().get_run(request)).await
+    }
+
     /// Reads a Run's stream until it is something else than `seen`.
     async fn watch(&self, run: &RunId, seen: &RunNow) -> Result<RunNow, Trouble> {
         let request = self.mediators.request(GetRunRequest { run_id: run.to_string() });
-        let mut stream = match self.ask(self.runs().watch_run(request)).await {
-            Ok(stream) => stream,
-            Err(status) if status.code() == Code::NotFound => return Ok(RunNow::Unknown),
-            Err(status) => return Err(self.trouble(&status)),
-        };
+        let Some(mut stream) = self.find(self.runs().watch_run(request)).await? else { return Ok(RunNow::Unknown) };
         loop {
             match stream.message().await {
                 Ok(Some(detail)) => {
@@ -163,7 +172,7 @@ impl Client {
 impl Runs for Client {
     async fn reach(&self) -> Result<(), Trouble> {
         let request = self.mediators.request(ListRunsRequest { limit: 1, ..ListRunsRequest::default() });
-        self.ask(self.runs().list_runs(request)).await.map(drop).map_err(|status| self.trouble(&status))
+        self.call(self.runs().list_runs(request)).await.map(drop)
     }
 
     async fn get(&self, run: &RunId) -> Result<RunNow, Trouble> {
@@ -179,23 +188,17 @@ impl Runs for Client {
 
     async fn queued(&self, run: &RunId) -> Result<Option<Queued>, Trouble> {
         let subject = Some(explain_request::Subject::RunId(run.to_string()));
-        match self.ask(self.runs().explain(self.mediators.request(ExplainRequest { subject }))).await {
-            Ok(said) => Ok(said.place.map(|_| Queued {
-                // A role that the mediator does not tell of is none that is missing.
-                is_unserved: said.roles.iter().any(|it| it.live.saturating_sub(it.draining) < it.wanted),
-                why: said.summary,
-            })),
-            Err(status) if status.code() == Code::NotFound => Ok(None),
-            Err(status) => Err(self.trouble(&status)),
-        }
+        let said = self.find(self.runs().explain(self.mediators.request(ExplainRequest { subject }))).await?;
+        Ok(said.filter(|said| said.place.is_some()).map(|said| Queued {
+            // A role that the mediator does not tell of is none that is missing.
+            is_unserved: said.roles.iter().any(|it| it.live.saturating_sub(it.draining) < it.wanted),
+            why: said.summary,
+        }))
     }
 
     async fn runs_of(&self, work: &str) -> Result<Vec<RunOf>, Trouble> {
         let request = ListRunsRequest { work: work.to_owned(), limit: 1_000, ..ListRunsRequest::default() };
-        let page = self
-            .ask(self.runs().list_runs(self.mediators.request(request)))
-            .await
-            .map_err(|status| self.trouble(&status))?;
+        let page = self.call(self.runs().list_runs(self.mediators.request(request))).await?;
         let of = |run: &RunView| {
             // A state of a newer mediator is not an end.
             let end = match run.state.as_str() {
@@ -210,13 +213,11 @@ impl Runs for Client {
 
     async fn submit(&self, run: &RunId, contract: &[u8]) -> Result<(), Trouble> {
         let request = SubmitRequest { contract: contract.to_vec(), run_id: run.to_string() };
-        let answer = self.ask(self.runs().submit(self.mediators.request(request))).await;
-        answer.map(drop).map_err(|status| self.trouble(&status))
+        self.call(self.runs().submit(self.mediators.request(request))).await.map(drop)
     }
 
     async fn form(&self, origin: &Origin) -> Result<Option<String>, Trouble> {
-        let page = self.ask(self.runs().list_asks(self.mediators.request(ListAsksRequest {}))).await;
-        let page = page.map_err(|status| self.trouble(&status))?;
+        let page = self.call(self.runs().list_asks(self.mediators.request(ListAsksRequest {}))).await?;
         let ask = page.asks.into_iter().find(|ask| ask.run_id == origin.run && ask.step == origin.step);
         Ok(ask.map(|ask| ask.form).filter(|form| !form.is_empty()))
     }
@@ -228,15 +229,12 @@ impl Runs for Client {
             attempt: origin.attempt,
             answer: json.to_owned(),
         };
-        self.ask(self.runs().answer(self.mediators.request(request)))
-            .await
-            .map(drop)
-            .map_err(|status| self.trouble(&status))
+        self.call(self.runs().answer(self.mediators.request(request))).await.map(drop)
     }
 
     async fn cancel(&self, run: &RunId) -> Result<(), Trouble> {
         let request = self.mediators.request(CancelRequest { run_id: run.to_string() });
-        self.ask(self.runs().cancel(request)).await.map(drop).map_err(|status| self.trouble(&status))
+        self.call(self.runs().cancel(request)).await.map(drop)
     }
 }
 

@@ -187,11 +187,7 @@ pub(super) async fn judge(
 }
 
 /// Whether a Run that is not known may be there in a moment: it was written into its ticket so short a time ago.
-pub(super) fn is_too_young(ticket: &Ticket, now: Timestamp) -> bool {
-    is_younger(ticket, now, grace())
-}
-
-fn is_younger(ticket: &Ticket, now: Timestamp, grace: Duration) -> bool {
+pub(super) fn is_younger(ticket: &Ticket, now: Timestamp, grace: Duration) -> bool {
     // Without a time that can be read there is nothing to wait for.
     ticket.assigned_at.is_some_and(|at| now.since(at) < grace)
 }

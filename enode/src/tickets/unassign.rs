@@ -108,7 +108,7 @@ pub async fn unassign(
         }
         RunNow::Open { .. } => true,
         // Its worker may be about to submit it.
-        RunNow::Unknown => reap::is_too_young(&ticket, now),
+        RunNow::Unknown => reap::is_younger(&ticket, now, reap::grace()),
         RunNow::Failed(_) | RunNow::Stopped(_) => false,
     };
     if may_live && !force {

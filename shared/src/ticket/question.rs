@@ -113,10 +113,10 @@ impl Origin {
         format!("{MARK}{} step {} attempt {} -->", self.run, self.step, self.attempt)
     }
 
-    /// The origin of the last question in a body. Older questions are history.
+    /// The origin of the last question in a body.
     #[must_use]
     pub fn of_last(body: &str) -> Option<Self> {
-        let question = sections(body).into_iter().rfind(|it| it.kind == Kind::Question)?;
+        let question = last(body)?;
         let line = question.text.lines().next()?.trim().strip_prefix(MARK)?;
         let mut words = line.strip_suffix("-->")?.split_whitespace();
         let run = words.next()?.to_owned();
@@ -137,22 +137,27 @@ pub fn taken_from(run: &RunId) -> String {
 /// The Run from which a ticket was taken away, if that is its last question.
 #[must_use]
 pub fn taken_from_of_last(body: &str) -> Option<RunId> {
-    let question = sections(body).into_iter().rfind(|it| it.kind == Kind::Question)?;
+    let question = last(body)?;
     let (run, _) = question.text.strip_prefix(TAKEN)?.split_once(',')?;
     RunId::new(run).ok()
 }
 
-/// The groups of options that the last question of a body offers. Older questions are history.
+/// The question that counts. Older ones are history.
+#[must_use]
+pub fn last(body: &str) -> Option<Section<'_>> {
+    sections(body).into_iter().rfind(|it| it.kind == Kind::Question)
+}
+
+/// The groups of options that the last question of a body offers.
 #[must_use]
 pub fn options(body: &str) -> Vec<Group> {
-    let question = sections(body).into_iter().rfind(|it| it.kind == Kind::Question);
-    question.map(|it| options::parse(it.text)).unwrap_or_default()
+    last(body).map(|it| options::parse(it.text)).unwrap_or_default()
 }
 
 /// The lines of the list below this line in the last question of a body.
 #[must_use]
 pub fn fields_of_last(body: &str, above: &str) -> Vec<String> {
-    let question = sections(body).into_iter().rfind(|it| it.kind == Kind::Question);
+    let question = last(body);
     let lines = question.iter().flat_map(|it| it.text.lines()).map(str::trim);
     let below = lines.skip_while(|line| *line != above).skip(1);
     below.filter(|line| line.starts_with("- ")).map(str::to_owned).collect()

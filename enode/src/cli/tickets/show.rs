@@ -158,7 +158,8 @@ pub(super) fn check(args: &Check, out: &Out) -> Outcome {
     let faults = [check::check(&queue), names, untaken(&queue, &args.templates)?].concat();
     out.data(&json!({"faults": faults, "fixed": fixed}), || {
         let rows = |faults: &[check::Fault], word: &str| -> Vec<Vec<String>> {
-            let row = |it: &check::Fault| vec![format!("{word}{}", it.kind), clean(&it.file), clean(&it.message)];
+            let row =
+                |it: &check::Fault| vec![format!("{word}{}", it.kind.as_str()), clean(&it.file), clean(&it.message)];
             faults.iter().map(row).collect()
         };
         let rows = [rows(&faults, ""), rows(&fixed, "fixed ")].concat();
