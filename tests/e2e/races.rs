@@ -190,8 +190,8 @@ on_both_engines! {
         let gate = Gate::new();
         for round in 0..6_u64 {
             let id = format!("raced-{round}");
-            mediator.wait_node("n1", "is listed", |_| true);
-            mediator.submit(&waiting(&gate, &id));
+            // Its node may have been silent for too long until a moment ago.
+            mediator.submit(&format!("when_unmatched: queue\n{}", waiting(&gate, &id)));
             mediator.wait_step(&id, "hold", "CLAIMED");
             signal(agent.pid(), "STOP");
             gate.open(&id);

@@ -5,7 +5,7 @@ use std::io;
 use serde::Serialize;
 use shared::{
     distance,
-    ticket::{Entry, Hold, Lane, Queue, Stem, Suffixes, Unread, order},
+    ticket::{Entry, Hold, Lane, NoTicket, Queue, Stem, Suffixes, Unread, order},
 };
 
 use super::{
@@ -121,8 +121,11 @@ fn meant_as_answer(queue: &Queue, it: &Unread) -> Option<String> {
             return is_like.then(why);
         }
         Some(match lane {
+            Lane::Done if it.why == NoTicket::Empty.to_string() => {
+                format!("{asks} waits for this answer, and it is empty: write the answer into it")
+            }
             Lane::Done => {
-                format!("{asks} waits for this answer, and it says nothing that can be read: write the answer into it")
+                format!("{asks} waits for this answer, and it cannot be read: {} (or write bare text)", it.why)
             }
             Lane::Waiting | Lane::InProgress => {
                 format!("{asks} waits for this answer, and it is not done: rename it to end with .done.md")
@@ -309,7 +312,7 @@ mod tests {
         let asks = "---\ntitle: t\ndeps: [a-answer-1]\nawaiting: a-answer-1\n---\n## 질문 1\n?\n";
         for (file, text, says) in [
             ("a-answer-1.done.md", "", "write the answer into it"),
-            ("a-answer-1.done.md", "---\nkind: answer\nyes\n", "write the answer into it"),
+            ("a-answer-1.done.md", "---\nkind: answer\nyes\n", "its frontmatter has no end"),
             ("a-answer-1.md", "yes\n", "rename it to end with .done.md"),
             ("a-answer.done.md", "yes\n", "rename it to a-answer-1.done.md"),
             ("a-answer-2.md", "yes\n", "rename it to a-answer-1.done.md"),
