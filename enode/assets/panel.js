@@ -117,8 +117,10 @@
   document.addEventListener('submit', (event) => {
     const form = event.target;
     if (event.defaultPrevented || form.method !== 'post') return;
-    if ('sent' in form.dataset) event.preventDefault();
+    if ('sent' in form.dataset) { event.preventDefault(); return; }
     form.dataset.sent = '';
+    // Whoever stops the page before its answer may try again.
+    setTimeout(() => { delete form.dataset.sent; }, 5000);
   });
   addEventListener('pageshow', () => { for (const form of all('form[data-sent]')) delete form.dataset.sent; });
 

@@ -18,7 +18,7 @@ use shared::ticket::{
 use super::{
     Shared,
     asked::{Asked, stem},
-    bell::Asking,
+    bell::{self, Asking},
     door::Visit,
     fault::{self, Fault},
     fields::Fields,
@@ -59,7 +59,12 @@ pub(super) async fn write(
     let _named = stem(&name)?;
     let said = said(&panel, &awaiting, &fields).await?;
     let answered = match said {
-        Ok(text) => panel.off(move |folder| ask::answer(folder, &awaiting, &text)).await?,
+        Ok(text) => {
+            let seen = fields.get("seen").to_owned();
+            // A script that says its words has seen no form.
+            let is_asked = move |body: &str| seen.is_empty() || seen == bell::seen(body);
+            panel.off(move |folder| ask::answer_if(folder, &awaiting, &text, is_asked)).await?
+        }
         Err(Unsaid::Answer(error)) => Err(error),
         Err(Unsaid::Choice(why)) => return again(&panel, &visit, &name, &fields, StatusCode::CONFLICT, why).await,
     };
@@ -77,7 +82,7 @@ pub(super) async fn write(
         }
         Err(AnswerError::Answered(file)) => {
             let why = format!(
-                "Not taken: the queue has a file {file} already, which answers nothing as it is: mend it, or remove it."
+                "Not taken: the queue has a file {file} already: look at it. It counts once it is done by its name and says something."
             );
             (StatusCode::CONFLICT, why)
         }
@@ -100,20 +105,18 @@ async fn said(panel: &Shared, awaiting: &Stem, fields: &Fields) -> Result<Result
         Ok(picked) => picked,
         Err(why) => return Ok(Err(Unsaid::Choice(why))),
     };
+    if picked.is_empty() {
+        return Ok(Ok(text));
+    }
     let sight = panel.look().await?;
     // Only an open question is looked for: what has no name but an answer's is told by writing it.
     let asking = sight.page.tickets.iter().find(|it| it.awaiting.as_ref() == Some(awaiting));
     let Some(ask) = asking.and_then(|it| Asking::new(&sight.queue, &it.stem)) else {
         return Ok(Err(Unsaid::Answer(AnswerError::NotAsking(awaiting.clone()))));
     };
-    // A script that says its words has seen no form.
-    let is_form = !picked.is_empty() || !fields.get("seen").is_empty();
-    if is_form && ask.seen != fields.get("seen") {
+    if ask.seen != fields.get("seen") {
         let why = "Not taken: the question was changed meanwhile. Read what it asks now, and choose again.";
         return Ok(Err(Unsaid::Choice(why.to_owned())));
-    }
-    if picked.is_empty() {
-        return Ok(Ok(text));
     }
     let ticket = sight.queue.find(&ask.of);
     let groups = ticket.map(|it| question::options(it.text.body())).unwrap_or_default();

@@ -108,7 +108,7 @@ impl Asking {
             asked: asked(ticket.asked_at),
             groups: if is_much { Vec::new() } else { groups.into_iter().map(Choices::new).collect() },
             too_many: if is_much { count } else { 0 },
-            seen: sha256_hex(text.as_bytes()),
+            seen: seen(body),
             typed: String::new(),
             wrong: String::new(),
         })
@@ -128,6 +128,11 @@ impl Asking {
             }
         }
     }
+}
+
+/// What a form says of the question that its reader saw.
+pub(super) fn seen(body: &str) -> String {
+    sha256_hex(question::last(body).map_or("", |it| it.text).as_bytes())
 }
 
 impl Choices {

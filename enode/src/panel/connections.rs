@@ -71,8 +71,10 @@ pub(super) async fn serve(listener: TcpListener, pages: Router, limits: Limits, 
                     None => break,
                 },
                 Err(error) => {
-                    // Out of file descriptors, most likely: trying again at once would spin.
-                    if !seats.free_one() {
+                    // Trying again at once would spin.
+                    if is_out_of_room(&error) && seats.free_one() {
+                        tracing::debug!(%error, "the connection that was quiet for longest makes room");
+                    } else {
                         tracing::warn!(%error, "cannot accept a connection");
                     }
                     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -89,6 +91,12 @@ pub(super) async fn serve(listener: TcpListener, pages: Router, limits: Limits, 
     if tokio::time::timeout(limits.stop, rest).await.is_err() {
         tracing::warn!("stopped while requests were under way");
     }
+}
+
+/// Out of descriptors, of this process or of the machine, or of memory.
+fn is_out_of_room(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM))
 }
 
 fn note(ended: Result<(), tokio::task::JoinError>) {

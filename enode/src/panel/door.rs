@@ -20,7 +20,6 @@ use crate::{
     policy::file::{SHORTEST_TOKEN, Seen},
 };
 
-/// Shorter ones can be guessed.
 const COOKIE: &str = "enode_panel";
 
 /// The rule of one panel.

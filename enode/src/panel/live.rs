@@ -4,6 +4,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     extract::State,
+    http::HeaderMap,
     response::{
         IntoResponse, Response,
         sse::{Event, KeepAlive, Sse},
@@ -89,14 +90,18 @@ impl PartialEq for Picture {
 }
 
 /// Says the number of changes, now and whenever it grows.
-pub(super) async fn events(State(panel): State<Shared>) -> Response {
-    let changes = panel.live.version.subscribe();
-    let told = stream::unfold((changes, true), |(mut changes, is_first)| async move {
+pub(super) async fn events(State(panel): State<Shared>, headers: HeaderMap) -> Response {
+    let (changes, asked) = (panel.live.version.subscribe(), (panel.clone(), headers));
+    let told = stream::unfold((changes, asked, true), |(mut changes, (panel, headers), is_first)| async move {
         if !is_first && changes.changed().await.is_err() {
             return None;
         }
+        // A new token shuts out whoever came in with the old one.
+        if !is_first && !panel.door.visit(&headers).await.is_ok_and(|it| it.is_some()) {
+            return None;
+        }
         let version = *changes.borrow_and_update();
-        Some((version, (changes, false)))
+        Some((version, (changes, (panel, headers), false)))
     });
     let told = told.take_until(panel.stopping.clone().cancelled_owned());
     let told = told.map(|version| Ok::<_, Infallible>(Event::default().event("changed").data(version.to_string())));

@@ -33,7 +33,7 @@ pub struct Written {
     pub warnings: Vec<String>,
 }
 
-/// Fewest characters of a `panel_token`.
+/// Fewest characters of a `panel_token`. Shorter ones can be guessed.
 pub const SHORTEST_TOKEN: usize = 16;
 
 impl Written {

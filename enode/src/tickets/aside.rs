@@ -9,7 +9,7 @@ use std::{
 
 use shared::{
     RunId,
-    ticket::{Ticket, question::Origin},
+    ticket::{Lane, Queue, Ticket, question::Origin},
 };
 
 use super::runs::{Queued, Runs, Trouble};
@@ -53,11 +53,35 @@ impl Aside {
         }
     }
 
+    /// What others have left, or this one in an earlier life: of a kind that no machine serves one Run in line is enough.
+    pub(super) async fn begin(&self, runs: &impl Runs, queue: &Queue) -> Result<(), Trouble> {
+        for ticket in queue.tickets().iter().filter(|it| it.lane == Lane::InProgress) {
+            let Some(run) = ticket.session_id.as_deref().and_then(|run| RunId::new(run).ok()) else { continue };
+            if self.lock().contains_key(&ticket.kind) {
+                continue;
+            }
+            match runs.queued(&run).await {
+                Ok(Some(Queued { is_unserved: true, .. })) => drop(self.lock().insert(ticket.kind.clone(), run)),
+                Ok(Some(Queued { is_unserved: false, .. }) | None) | Err(Trouble::Refused(_)) => {}
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        Ok(())
+    }
+
     /// Kinds whose Run has a machine by now, or is over, are worked on again.
     pub(super) async fn look_after(&self, runs: &impl Runs) -> Result<(), Trouble> {
         let all = self.lock().clone();
         for (kind, run) in all {
-            if runs.queued(&run).await?.is_none_or(|it| !it.is_unserved) {
+            let queued = match runs.queued(&run).await {
+                // It costs this worker one kind, and no other.
+                Err(Trouble::Refused(why)) => {
+                    tracing::warn!(kind, %run, "cannot ask what it waits for: {why}");
+                    continue;
+                }
+                queued => queued?,
+            };
+            if queued.is_none_or(|it| !it.is_unserved) {
                 tracing::info!(kind, %run, "a machine is there for its Run, or it is over: its kind is worked on again");
                 self.lock().remove(&kind);
             }

@@ -54,6 +54,20 @@ pub fn answer(folder: &Folder, stem: &Stem, text: &str) -> Result<String, Answer
     write_answer(folder, stem, text, fits)
 }
 
+/// The same, where the ticket's body still `is_asked` what was answered.
+///
+/// # Errors
+/// As of [`answer`].
+pub fn answer_if(
+    folder: &Folder,
+    stem: &Stem,
+    text: &str,
+    is_asked: impl FnOnce(&str) -> bool,
+) -> Result<String, AnswerError> {
+    let changed = || "the question was changed meanwhile; read what it asks now".to_owned();
+    write_answer(folder, stem, text, |body, text| if is_asked(body) { fits(body, text) } else { Err(changed()) })
+}
+
 fn write_answer(
     folder: &Folder,
     stem: &Stem,

@@ -17,7 +17,7 @@ use shared::{
 
 use super::{
     Folder, begun, fail,
-    folder::Read,
+    folder::{Read, Stamp},
     moves::{self, Lost},
     queue_lock::QueueLock,
     repair::{has_come_back, repair},
@@ -99,6 +99,7 @@ fn change(folder: &Folder, queue: &Queue, ticket: &Ticket, how: &Return, now: Ti
     };
     let (returned, bytes) = rewritten(text)?;
     let draft = write::draft(folder, &bytes, Some(&read))?;
+    let made = Stamp::of(&std::fs::symlink_metadata(&draft)?);
     fail::at("back", "drafted");
     let is_same = || folder.stamp(&ticket.file).is_ok_and(|stamp| stamp.same_text(&read.stamp));
     if !is_same() {
@@ -109,9 +110,11 @@ fn change(folder: &Folder, queue: &Queue, ticket: &Ticket, how: &Return, now: Ti
     fail::at("back", "noted");
     let published = moves::publish(folder, draft, &open, "back")?;
     let mut is_back = published.is_ok();
+    // What a person saves under this name meanwhile is not ours to remove.
+    let undo = || moves::remove_only(folder, &open, "back", |now| now.same_text(&made)).map(drop);
     if is_back && !is_same() {
         // Saved or moved by a person meanwhile: theirs stays, our copy goes.
-        folder.remove(&open)?;
+        undo()?;
         is_back = false;
     }
     if published == Err(Lost::Taken)
@@ -124,11 +127,10 @@ fn change(folder: &Folder, queue: &Queue, ticket: &Ticket, how: &Return, now: Ti
         };
     }
     if is_back {
-        let was_same = moves::remove_only(folder, &ticket.file, "back", |now| now.same_text(&read.stamp))?;
+        is_back = moves::remove_only(folder, &ticket.file, "back", |now| now.same_text(&read.stamp))?;
         // In this very moment even.
-        if !was_same && published.is_ok() {
-            folder.remove(&open)?;
-            is_back = false;
+        if !is_back && published.is_ok() {
+            undo()?;
         }
         fail::at("back", "unlinked");
     }

@@ -1,11 +1,11 @@
 //! Everything that is wrong in a queue, and what of it can be mended without asking anybody.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use serde::Serialize;
 use shared::{
     distance,
-    ticket::{Entry, Hold, Lane, NoTicket, Queue, Stem, Suffixes, Unread, order},
+    ticket::{Entry, Hold, Lane, NoTicket, Queue, Stem, Suffixes, Ticket, Unread, order},
 };
 
 use super::{
@@ -13,6 +13,7 @@ use super::{
     queue_lock::QueueLock,
     repair::repair,
     template::{Templates, Usable, listed},
+    write::{DRAFT, KEPT},
 };
 
 /// What sort of fault.
@@ -66,8 +67,9 @@ pub fn check(queue: &Queue) -> Vec<Fault> {
     let mut note = |kind: Kind, file: &str, message: String| {
         faults.push(Fault { kind, file: file.to_owned(), message });
     };
+    let waits = if queue.unread().is_empty() { Vec::new() } else { waits(queue) };
     for it in queue.unread() {
-        note(Kind::Broken, &it.file, meant_as_answer(queue, it).unwrap_or_else(|| it.why.clone()));
+        note(Kind::Broken, &it.file, meant_as_answer(&waits, it).unwrap_or_else(|| it.why.clone()));
     }
     for twin in queue.twins() {
         let lane = queue.lane(&twin.stem).map_or("missing", Lane::as_str);
@@ -103,22 +105,19 @@ pub fn check(queue: &Queue) -> Vec<Fault> {
     faults
 }
 
-/// What to do with a file without frontmatter that somebody has written as an answer, and that answers nothing.
-fn meant_as_answer(queue: &Queue, it: &Unread) -> Option<String> {
+/// What to do with a file that somebody has written as one of these answers, and that answers nothing.
+fn meant_as_answer(waits: &[(Arc<Ticket>, Stem)], it: &Unread) -> Option<String> {
     let (stem, lane) = it.name.as_ref()?;
-    let waits = |entry: Entry| match entry.hold {
-        Some(Hold::AnswerWait { awaiting, .. }) => Some((entry.ticket.stem.clone(), awaiting)),
-        Some(Hold::DepsWait { .. } | Hold::LowestWaits { .. }) | None => None,
-    };
-    order::line(queue).into_iter().filter_map(waits).find_map(|(asks, awaiting)| {
-        if *stem != awaiting {
+    waits.iter().find_map(|(ticket, awaiting)| {
+        let asks = &ticket.stem;
+        if stem != awaiting {
             let is_like = stem.as_str().strip_prefix(asks.as_str()).is_some_and(|rest| rest.starts_with("-answer"));
-            let why = || {
+            // An earlier answer is one of its deps, and broken for itself.
+            return (is_like && !ticket.deps.contains(stem)).then(|| {
                 format!(
                     "it answers nothing: {asks} waits for the answer {awaiting}, so rename it to {awaiting}.done.md"
                 )
-            };
-            return is_like.then(why);
+            });
         }
         Some(match lane {
             Lane::Done if it.why == NoTicket::Empty.to_string() => {
@@ -132,6 +131,15 @@ fn meant_as_answer(queue: &Queue, it: &Unread) -> Option<String> {
             }
         })
     })
+}
+
+/// Tickets that wait for an answer, each with its stem.
+fn waits(queue: &Queue) -> Vec<(Arc<Ticket>, Stem)> {
+    let waits = |entry: Entry| match entry.hold {
+        Some(Hold::AnswerWait { awaiting, .. }) => Some((entry.ticket, awaiting)),
+        Some(Hold::DepsWait { .. } | Hold::LowestWaits { .. }) | None => None,
+    };
+    order::line(queue).into_iter().filter_map(waits).collect()
 }
 
 /// Names that look as if they were meant for tickets, or for another state. Only the folder knows its marks.
@@ -153,6 +161,12 @@ pub fn names(folder: &Folder) -> io::Result<Vec<Fault>> {
 
 fn odd_name(suffixes: &Suffixes, file: &str, is_folder: bool) -> Option<String> {
     let (base, end) = file.rsplit_once('.')?;
+    if file.starts_with(DRAFT) && file.ends_with(KEPT) {
+        return Some(
+            "somebody saved this text at the very moment at which its ticket was moved: look at it, and remove it"
+                .to_owned(),
+        );
+    }
     if file.starts_with('.') {
         let (stem, _) = suffixes.read(&format!("x{file}"))?;
         return (stem.as_str() == "x")

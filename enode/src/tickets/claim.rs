@@ -87,7 +87,11 @@ pub fn next(
         match take(folder, &entry.ticket) {
             Ok(Ok(())) => return Ok(Some(Claimed { ticket: entry.ticket, tag })),
             Ok(Err(Lost::Taken | Lost::Gone)) => {}
-            Err(error) if is_of_one_file(&error) => fails(&entry.ticket, error),
+            Err(error) if is_of_one_file(&error) => {
+                // Of the folder itself the kernel says the same.
+                drop(write::draft(folder, b"", None)?);
+                fails(&entry.ticket, error);
+            }
             Err(error) => return Err(error),
         }
     }

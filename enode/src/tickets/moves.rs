@@ -16,7 +16,7 @@ use tempfile::TempPath;
 use super::{
     Folder, begun, fail,
     folder::{Read, Stamp},
-    write::DRAFT,
+    write::{DRAFT, KEPT},
 };
 use crate::clock;
 
@@ -77,7 +77,9 @@ fn leave(
         Ok(true) => Ok(Ok(())),
         Ok(false) => folder.remove(to).map(|()| Err(Lost::Gone)),
         Err(error) => {
-            let _two_names_stay = folder.remove(to);
+            if folder.stamp(from).is_ok() {
+                let _two_names_stay = folder.remove(to);
+            }
             Err(error)
         }
     }
@@ -92,23 +94,32 @@ pub(super) fn remove_only(
     word: &str,
     is_same: impl Fn(&Stamp) -> bool,
 ) -> io::Result<bool> {
-    let aside = format!("{DRAFT}{}.tmp", clock::random_hex(8));
+    let aside = format!("{DRAFT}{}{KEPT}", clock::random_hex(8));
     match fs::rename(folder.at(name), folder.at(&aside)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         moved => moved?,
     }
     fail::at(word, "aside");
-    if is_same(&folder.stamp(&aside)?) {
-        return folder.remove(&aside).map(|()| true);
+    let removed = match folder.stamp(&aside) {
+        Ok(now) if is_same(&now) => folder.remove(&aside).map(|()| true),
+        Ok(_) => Ok(false),
+        Err(error) => Err(error),
+    };
+    if !matches!(removed, Ok(true)) {
+        bring_back(folder, &aside, name)?;
     }
-    match renameat_with(CWD, folder.at(&aside), CWD, folder.at(name), RenameFlags::NOREPLACE) {
-        Ok(()) => {}
+    removed
+}
+
+fn bring_back(folder: &Folder, aside: &str, name: &str) -> io::Result<()> {
+    match renameat_with(CWD, folder.at(aside), CWD, folder.at(name), RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(()),
         // Saved once more: the newest counts.
-        Err(Errno::EXIST) => folder.remove(&aside)?,
+        Err(Errno::EXIST) => folder.remove(aside),
         // A file system that cannot promise it.
-        Err(_) => fs::rename(folder.at(&aside), folder.at(name))?,
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => fs::rename(folder.at(aside), folder.at(name)),
+        Err(error) => Err(error.into()),
     }
-    Ok(false)
 }
 
 fn copy_to(folder: &Folder, from: &str, source: &Read, to: &str, word: &str) -> io::Result<Result<(), Lost>> {

@@ -24,7 +24,7 @@ use super::{
     file_work::is_of_one_file,
     folder::Read,
     moves::remove_only,
-    write::{self, DRAFT, WriteError},
+    write::{self, DRAFT, KEPT, WriteError},
 };
 use crate::clock;
 
@@ -35,7 +35,7 @@ const FORGOTTEN: Duration = Duration::from_secs(600);
 pub(super) fn repair(folder: &Folder) -> io::Result<Queue> {
     let queue = folder.read()?;
     let doubled = doubled(&queue);
-    sweep_drafts(folder);
+    sweep_drafts(folder, &queue);
     let begun = begun::left(folder)?;
     let mut changed = false;
     for files in doubled.values() {
@@ -81,7 +81,8 @@ fn repair_stem(folder: &Folder, files: &BTreeMap<Lane, String>, begun: Option<&s
                 return Ok(false);
             }
         }
-        return remove_only(folder, wip_name, "repair", |now| now.same_text(&wip.stamp));
+        // Also where it was not removed, it has changed since the queue was read.
+        return remove_only(folder, wip_name, "repair", |now| now.same_text(&wip.stamp)).map(|_| true);
     }
     let Some((open_name, open)) = read(Lane::Waiting) else { return Ok(false) };
     let (gone, read) = if open.stamp.inode == wip.stamp.inode {
@@ -97,7 +98,7 @@ fn repair_stem(folder: &Folder, files: &BTreeMap<Lane, String>, begun: Option<&s
     } else {
         return Ok(false);
     };
-    remove_only(folder, gone, "repair", |now| now.same_text(&read.stamp))
+    remove_only(folder, gone, "repair", |now| now.same_text(&read.stamp)).map(|_| true)
 }
 
 /// Gives a file that holds a part of another one all of it. `false`: somebody has changed it meanwhile.
@@ -141,12 +142,21 @@ pub(super) fn has_come_back(open: &Read, wip: &Read) -> bool {
     }
 }
 
-/// Drafts of processes that were killed. What of them cannot be removed is in nobody's way.
-fn sweep_drafts(folder: &Folder) {
+/// Drafts of processes that were killed. What of them cannot be removed is in nobody's way. A text that has gone aside
+/// stays, unless the queue has it under another name: it may have been saved at that very moment.
+fn sweep_drafts(folder: &Folder, queue: &Queue) {
     let now = clock::now_ns();
+    let is_elsewhere = |name: &str| {
+        let Ok(kept) = folder.read_file(name) else { return false };
+        let files = queue.tickets().iter().chain(queue.twins()).map(|it| &it.file);
+        files.filter_map(|file| folder.read_file(file).ok()).any(|it| it.bytes == kept.bytes)
+    };
     for entry in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
+        if name.starts_with(DRAFT) && name.ends_with(KEPT) && is_elsewhere(&name) {
+            let _stays = folder.remove(&name);
+        }
         if !(name.starts_with(DRAFT) && name.ends_with(".tmp")) {
             continue;
         }

@@ -153,3 +153,20 @@ fn a_folder_with_a_drafts_name_and_a_lock_with_odd_bytes_stop_nobody() {
     let claimed = super::super::claim::next(&folder, |_| true, |_, _| {}).unwrap().unwrap();
     assert_eq!(fs::read_to_string(folder.at(".tickets.lock")).unwrap(), format!("{}\n", claimed.tag));
 }
+
+/// A process was killed between two calls, and the file that went aside may be the only one with what a person has saved.
+#[test]
+fn a_text_that_went_aside_is_removed_only_where_a_ticket_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::with(dir.path(), Suffixes::default(), Links::Kernel).unwrap();
+    fs::write(folder.at("a.wip.md"), OPEN).unwrap();
+    fs::write(folder.at(".enode-1.kept"), OPEN).unwrap();
+    fs::write(folder.at(".enode-2.kept"), "---\ntitle: t\n---\nsaved at this very moment\n").unwrap();
+    for kept in [".enode-1.kept", ".enode-2.kept"] {
+        fs::File::options().write(true).open(folder.at(kept)).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    }
+    repair(&folder).unwrap();
+    assert!(!folder.at(".enode-1.kept").exists() && folder.at(".enode-2.kept").exists());
+    let told = super::super::check::names(&folder).unwrap();
+    assert!(told.len() == 1 && told[0].file == ".enode-2.kept" && told[0].message.contains("look at it"), "{told:?}");
+}

@@ -125,8 +125,8 @@ pub async fn unassign(
                 Err(Trouble::Refused(_)) if state == RunNow::Unknown => {}
                 cancelled => cancelled?,
             }
-            // A cancel of what has ended changes nothing.
-            let has_succeeded = runs.get(&run).await? == RunNow::Succeeded;
+            // A cancel of what has ended changes nothing. All is done by now, whatever is answered.
+            let has_succeeded = runs.get(&run).await.is_ok_and(|it| it == RunNow::Succeeded);
             Ok(Unassigned::Locked { awaiting, has_succeeded })
         }
         Deed::Reclaimed { .. } => Ok(Unassigned::Returned),

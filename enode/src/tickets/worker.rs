@@ -157,7 +157,11 @@ impl<R: Runs> Worker<R> {
         let prepare = async {
             // At its beginning it looks in any case.
             match looked {
-                None => self.look_after().await?,
+                None => {
+                    self.look_after().await?;
+                    let queue = off(&self.folder, |folder| folder.read()).await?;
+                    self.aside.begin(&self.runs, &queue).await?;
+                }
                 Some(_) if is_due => self.take_turn_in_looking().await?,
                 Some(_) => {}
             }

@@ -247,6 +247,17 @@ fn a_run_that_no_machine_serves_keeps_its_worker_from_its_own_kind_only() {
     work(&worker, &CancellationToken::new(), || worker.runs.count("changed") > 1 || is_late());
     assert_eq!(fake.names(), ["a.wip.md", "b.md", "c.wip.md"], "{:?}", worker.runs.heard.lock().unwrap());
 
+    // A worker that is started anew, or another one, sees by the Run what is left.
+    let other = self::worker(&fake, Table { is_quiet: true, unserved: Some("nothing"), ..Table::default() });
+    *other.runs.waiting.lock().unwrap() = worker.runs.waiting.lock().unwrap().clone();
+    let turns = || other.runs.count("reach");
+    work(&other, &CancellationToken::new(), || turns() > 5);
+    assert!(
+        fake.folder.at("b.md").exists() && other.runs.count("submit") == 0,
+        "{:?}",
+        other.runs.heard.lock().unwrap()
+    );
+
     // With a machine its kind is worked on again.
     let fake = Fake::new(&[("a.md", &of("rare", 1)), ("b.md", &of("rare", 2))]);
     let worker =

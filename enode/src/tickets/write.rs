@@ -12,6 +12,8 @@ use super::{Folder, fail, folder::Read};
 
 /// How drafts begin: hidden, so that they are no tickets.
 pub(super) const DRAFT: &str = ".enode-";
+/// How the name of one ends that may be the only one of its text, and is not swept.
+pub(super) const KEPT: &str = ".kept";
 
 /// Why a text was not replaced.
 #[derive(Debug, thiserror::Error)]
@@ -74,8 +76,8 @@ fn exchange(draft: TempPath, path: &Path, read: &Read, word: &str) -> Result<(),
                     // What was saved is kept, hidden, rather than thrown away.
                     let draft = draft.keep().map_err(|failed| failed.error)?;
                     // Not as a draft, which would be swept.
-                    let kept = draft.with_extension("kept");
-                    fs::rename(&draft, &kept)?;
+                    let kept = draft.with_extension(&KEPT[1..]);
+                    let kept = fs::rename(&draft, &kept).map_or(draft, |()| kept);
                     let name = path.file_name().unwrap_or_default().display();
                     let why = format!("{name} was changed twice at once; one text is in {}: {error}", kept.display());
                     return Err(io::Error::other(why).into());

@@ -4,6 +4,9 @@
 mod fake;
 mod killed;
 mod leases;
+#[expect(unreachable_pub, reason = "it belongs to the support of the end-to-end tests")]
+#[path = "../../../tests/src/leftovers.rs"]
+mod leftovers;
 mod results;
 mod stopping;
 mod working;
@@ -87,6 +90,13 @@ impl Yard {
             std::fs::read_to_string(path).ok().filter(|text| text.ends_with('\n')).map(|text| text.trim().to_owned())
         })
         .await
+    }
+}
+
+impl Drop for Yard {
+    fn drop(&mut self) {
+        // The agent lives on this runtime, and ends with it whatever its steps do.
+        leftovers::end_all_of(self.state.path());
     }
 }
 

@@ -92,6 +92,28 @@ fn a_request_that_does_not_become_whole_is_not_waited_for() {
     assert!(!is_closed(&mut open), "an open page has asked");
 }
 
+/// Beyond loopback, where a token lets people in: the old one shuts out whoever came with it.
+#[test]
+fn an_open_page_is_told_nothing_more_once_there_is_a_new_token() {
+    let panel = Served::with(&[("a.md", &ticket("a", ""))], "0.0.0.0:0", "panel_token = \"0123456789abcdef\"\n");
+    let asked = head(&panel).replace("/node", "/events") + "Authorization: Bearer 0123456789abcdef\r\n\r\n";
+    let mut open = connect(&panel, &asked);
+    let mut told = [0; 1 << 10];
+    wait_for("the first word", || open.read(&mut told).is_ok_and(|read| read > 0));
+    panel.write("b.md", &ticket("b", ""));
+    wait_for("the next one", || open.read(&mut told).is_ok_and(|read| read > 0));
+    std::fs::write(panel.place.path().join("state/yard.policy.toml"), "panel_token = \"fedcba9876543210\"\n").unwrap();
+    panel.write("c.md", &ticket("c", ""));
+    // The connection stays, for another request.
+    let mut end = Vec::new();
+    wait_for("the end of it", || {
+        if let Ok(read) = open.read(&mut told) {
+            end.extend_from_slice(&told[..read]);
+        }
+        end.ends_with(b"0\r\n\r\n")
+    });
+}
+
 #[test]
 fn an_answer_that_nobody_takes_is_given_up() {
     let panel = Served::limited(&[("a.md", &ticket("a", ""))], Limits { stall: SOON, ..limits() });

@@ -44,7 +44,10 @@ impl Queue {
     #[must_use]
     pub fn new(mut files: Vec<Arc<Ticket>>, mut unread: Vec<Unread>) -> Self {
         // What waits for it says that it is an answer, and still does when it asks the next question.
-        let is_former = |dep: &&Stem| dep.as_str().contains(ANSWER_STEM);
+        let is_former = |dep: &&Stem| {
+            let number = dep.as_str().rsplit_once(ANSWER_STEM).map(|(_, number)| number);
+            number.is_some_and(|number| !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit()))
+        };
         let asks = files.iter().filter_map(|it| Some((it.awaiting.as_ref()?, it.deps.iter().filter(is_former))));
         let awaited: HashSet<Stem> = asks.flat_map(|(now, former)| former.chain([now])).cloned().collect();
         files.extend(
