@@ -78,3 +78,15 @@ fn a_kind_that_can_be_no_file_name_is_said_to_be_none() {
     }
     assert_eq!(queue.files().len(), 2);
 }
+
+/// No worker hands it the answer any more, and it keeps its node.
+#[test]
+fn a_hand_claim_of_a_ticket_whose_run_waits_names_that_run() {
+    let queue = Queue::new(None);
+    let asks =
+        "---\ntitle: t\ndeps: [q]\nawaiting: q\n---\n## 질문 1\n\n<!-- asked by run r1 step ok attempt 1 -->\n\n?\n";
+    queue.write("a.md", asks);
+    queue.write("q.done.md", "yes\n");
+    let ran = queue.cli(&["claim", "a"]).ok();
+    assert!(ran.stderr.contains("`mediator cancel r1`"), "{ran:?}");
+}

@@ -7,6 +7,7 @@ use serde_json::json;
 use shared::ticket::{
     Lane, edit,
     options::{self, Picked},
+    question::Origin,
 };
 
 use super::{
@@ -54,6 +55,13 @@ pub(super) fn claim(args: &Claim, out: &Out) -> Outcome {
     })?;
     let file = folder.suffixes().file_name(&ticket.stem, Lane::InProgress);
     out.data(&json!({"stem": ticket.stem, "file": folder.path().join(&file)}), || file.clone())?;
+    // No worker hands it the answer any more.
+    if let Some(asked) = Origin::of_last(ticket.text.body()) {
+        let run = asked.run;
+        out.warn(format!(
+            "Run {run} has asked, and may wait for its answer and keep its node: `mediator cancel {run}` ends it"
+        ));
+    }
     Ok(Exit::Done)
 }
 
