@@ -70,9 +70,7 @@ on_both_engines! {
         for (by, off) in [("+1d", DAY), ("-1d", -DAY)] {
             let options = AgentOptions { clock: Some(by), ..AgentOptions::builder("n1") };
             let mut agent = Agent::prepare(&mediator, &options);
-            let before = mediator.node("n1").map(|node| node["instance"].clone());
-            agent.restart();
-            mediator.wait_node("n1", "has come", |node| Some(&node["instance"]) != before.as_ref());
+            agent.restart_at(&mediator);
             a_wrong_clock_changes_nothing(&mediator, &agent, off);
         }
     }

@@ -190,7 +190,7 @@ on_both_engines! {
             assert!(mediator.node("n1").unwrap()["lease"].is_null());
             assert_eq!(mediator.leases().len(), 0);
             agent.kill();
-            agent.restart();
+            agent.restart_at(&mediator);
         }
         mediator.submit(&quick("last"));
         mediator.wait_state("last", "SUCCEEDED");

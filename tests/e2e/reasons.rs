@@ -51,9 +51,7 @@ on_both_engines! {
         agent.terminate();
         agent.wait();
         std::fs::remove_file(&work).unwrap();
-        let before = mediator.node("n1").unwrap()["instance"].clone();
-        agent.restart();
-        let node = mediator.wait_node("n1", "is back", |node| node["instance"] != before);
+        let node = agent.restart_at(&mediator);
         assert_eq!(node["draining"], "graceful", "{node}");
         assert_eq!(counts(&mediator, "QUEUED"), 10 - failed);
         let ran = agent.cli(&["undrain", "--quarantine"]).ok();

@@ -129,6 +129,14 @@ impl Agent {
         self.child = Some(command.spawn().expect("start the agent"));
     }
 
+    /// Starts the process (again), and waits until its node speaks for this life. Until the mediator knows of that, it takes
+    /// the last one's advert for true, and what it gives to that life is lost.
+    pub fn restart_at(&mut self, mediator: &Mediator) -> Value {
+        let before = mediator.node(&self.name).map(|node| node["instance"].clone());
+        self.restart();
+        mediator.wait_node(&self.name, "speaks for its new life", |node| Some(&node["instance"]) != before.as_ref())
+    }
+
     /// kill -9.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
