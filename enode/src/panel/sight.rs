@@ -21,8 +21,7 @@ use crate::tickets::{
 
 /// Why it is not there.
 pub(super) fn missing(queue: &Queue, stem: &Stem) -> Fault {
-    let broken = queue.unread().iter().find(|it| it.name.as_ref().is_some_and(|(name, _)| name == stem));
-    Fault::missing(match broken {
+    Fault::missing(match queue.find_unread(stem) {
         Some(it) => format!("{} is no ticket: {}.", it.file, it.why),
         None => format!("There is no ticket {stem}."),
     })

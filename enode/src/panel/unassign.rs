@@ -40,15 +40,15 @@ pub(super) async fn write(
     let stem = stem(&name)?;
     let force = fields.get("force") == "yes";
     match unassign(&panel.folder, &panel.runs, &stem, force, clock::now()).await {
-        Ok(Unassigned::Locked { has_succeeded: true, .. }) => {
-            let why = format!(
-                "{stem} waits for an answer, as you wanted. But its Run has SUCCEEDED before it could be cancelled: where \
-                 nothing is left to be done, say so in the answer."
-            );
-            Err(Fault::new(StatusCode::OK, "Taken away", why))
-        }
-        Ok(done @ (Unassigned::Cleared | Unassigned::Returned | Unassigned::Finished | Unassigned::Locked { .. })) => {
+        Ok(done) => {
             tracing::info!(ticket = %stem, ?done, "taken away by the panel");
+            if matches!(done, Unassigned::Locked { has_succeeded: true, .. }) {
+                let why = format!(
+                    "{stem} waits for an answer, as you wanted. But its Run has SUCCEEDED before it could be cancelled: \
+                     where nothing is left to be done, say so in the answer."
+                );
+                return Err(Fault::new(StatusCode::OK, "Taken away", why));
+            }
             Ok(Redirect::to(fields.back()).into_response())
         }
         Err(UnassignError::Alive { stem, run }) => {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use shared::{
     RunId,
     contract::form,
-    ticket::{Hold, Lane, Queue, Stem, Ticket, line, options::Group, question, question::Origin},
+    ticket::{Lane, Queue, Stem, Ticket, options::Group, order, question, question::Origin},
 };
 
 use super::{
@@ -51,7 +51,7 @@ pub enum AnswerError {
 /// # Errors
 /// [`AnswerError`]; no file is made then.
 pub fn answer(folder: &Folder, stem: &Stem, text: &str) -> Result<String, AnswerError> {
-    write_answer(folder, stem, text, fits)
+    answer_if(folder, stem, text, |_| true)
 }
 
 /// The same, where the ticket's body still `is_asked` what was answered.
@@ -103,14 +103,8 @@ pub fn options(folder: &Folder, stem: &Stem) -> Result<(Stem, Vec<Group>), Answe
 }
 
 fn asking(queue: &Queue, stem: &Stem) -> Result<(Arc<Ticket>, Stem), AnswerError> {
-    for entry in line(queue) {
-        if let Some(Hold::AnswerWait { awaiting, .. }) = entry.hold
-            && (entry.ticket.stem == *stem || awaiting == *stem)
-        {
-            return Ok((entry.ticket, awaiting));
-        }
-    }
-    Err(match queue.find(stem) {
+    let found = order::asking(queue).find(|(ticket, awaiting)| ticket.stem == *stem || awaiting == stem);
+    found.ok_or_else(|| match queue.find(stem) {
         Some(ticket) => AnswerError::NotAsking(ticket.stem.clone()),
         None => AnswerError::Missing(stem.clone()),
     })
@@ -298,13 +292,12 @@ async fn still_asks(runs: &impl Runs, run: &RunId, origin: &Origin) -> Result<Op
 pub(super) async fn resolve_stale_questions(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Vec<String>, Trouble> {
     let queue = off(folder, |folder| folder.read()).await?;
     let mut settled = Vec::new();
-    for entry in line(&queue) {
-        let Some(Hold::AnswerWait { awaiting, .. }) = &entry.hold else { continue };
+    for (ticket, awaiting) in order::asking(&queue) {
         // A person's file is there, and not done or not mended.
-        if queue.has(awaiting) {
+        if queue.has(&awaiting) {
             continue;
         }
-        let Some(origin) = Origin::of_last(entry.ticket.text.body()) else { continue };
+        let Some(origin) = Origin::of_last(ticket.text.body()) else { continue };
         let Ok(run) = RunId::new(&origin.run) else { continue };
         let why = match runs.get(&run).await? {
             RunNow::Open { asking } if asking.iter().any(|it| it.origin == origin) => continue,
@@ -314,14 +307,13 @@ pub(super) async fn resolve_stale_questions(folder: &Arc<Folder>, runs: &impl Ru
             RunNow::Unknown => continue,
         };
         // Of this question: by now its ticket may ask the next one.
-        let awaiting = awaiting.clone();
         let written = off(folder, move |folder| {
             let anything = |_: &str, _: &str| Ok(());
             write_answer(folder, &awaiting, why, anything).map_err(|error| io::Error::other(error.to_string()))
         });
         match written.await {
             Ok(file) => settled.push(file),
-            Err(trouble) => tracing::warn!(ticket = %entry.ticket.stem, "its question could not be settled: {trouble}"),
+            Err(trouble) => tracing::warn!(ticket = %ticket.stem, "its question could not be settled: {trouble}"),
         }
     }
     Ok(settled)

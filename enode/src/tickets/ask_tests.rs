@@ -1,3 +1,5 @@
+use shared::ticket::{Hold, line};
+
 use super::{
     super::{
         fake_tests::{Fake, Table},

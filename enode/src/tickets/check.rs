@@ -5,7 +5,7 @@ use std::{io, sync::Arc};
 use serde::Serialize;
 use shared::{
     distance,
-    ticket::{Entry, Hold, Lane, NoTicket, Queue, Stem, Suffixes, Ticket, Unread, order},
+    ticket::{Lane, NoTicket, Queue, Stem, Suffixes, Ticket, Unread, order},
 };
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
 };
 
 /// What sort of fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A file that is no ticket.
@@ -67,7 +67,7 @@ pub fn check(queue: &Queue) -> Vec<Fault> {
     let mut note = |kind: Kind, file: &str, message: String| {
         faults.push(Fault { kind, file: file.to_owned(), message });
     };
-    let waits = if queue.unread().is_empty() { Vec::new() } else { waits(queue) };
+    let waits: Vec<_> = if queue.unread().is_empty() { Vec::new() } else { order::asking(queue).collect() };
     for it in queue.unread() {
         note(Kind::Broken, &it.file, meant_as_answer(&waits, it).unwrap_or_else(|| it.why.clone()));
     }
@@ -133,15 +133,6 @@ fn meant_as_answer(waits: &[(Arc<Ticket>, Stem)], it: &Unread) -> Option<String>
     })
 }
 
-/// Tickets that wait for an answer, each with its stem.
-fn waits(queue: &Queue) -> Vec<(Arc<Ticket>, Stem)> {
-    let waits = |entry: Entry| match entry.hold {
-        Some(Hold::AnswerWait { awaiting, .. }) => Some((entry.ticket, awaiting)),
-        Some(Hold::DepsWait { .. } | Hold::LowestWaits { .. }) | None => None,
-    };
-    order::line(queue).into_iter().filter_map(waits).collect()
-}
-
 /// Names that look as if they were meant for tickets, or for another state. Only the folder knows its marks.
 ///
 /// # Errors
@@ -172,8 +163,9 @@ fn odd_name(suffixes: &Suffixes, file: &str, is_folder: bool) -> Option<String> 
         return (stem.as_str() == "x")
             .then(|| format!("it is hidden, and has no name before its mark: rename it to NAME{file}"));
     }
+    let no_ticket = || format!("it is no ticket, because its name does not end with .md: did you mean {base}.md?");
     if ["markdown", "mdown", "mkd"].iter().any(|it| end.eq_ignore_ascii_case(it)) {
-        return Some(format!("it is no ticket, because its name does not end with .md: did you mean {base}.md?"));
+        return Some(no_ticket());
     }
     if !end.eq_ignore_ascii_case("md") {
         return None;
@@ -182,7 +174,7 @@ fn odd_name(suffixes: &Suffixes, file: &str, is_folder: bool) -> Option<String> 
         return Some("it is a folder, and a ticket is a file: nobody looks into it".to_owned());
     }
     if end != "md" {
-        return Some(format!("it is no ticket, because its name does not end with .md: did you mean {base}.md?"));
+        return Some(no_ticket());
     }
     let (stem, lane) = suffixes.read(file)?;
     if lane != Lane::Waiting {
@@ -194,16 +186,16 @@ fn odd_name(suffixes: &Suffixes, file: &str, is_folder: bool) -> Option<String> 
         let first = mark.chars().next()?;
         let at = stem.as_str().rfind([first, ' ']).filter(|at| *at > 0)?;
         let (short, tail) = stem.as_str().split_at(at);
-        if tail.starts_with(' ') && first != ' ' {
-            let is_mark = tail.get(1..) == mark.get(first.len_utf8()..);
-            return is_mark.then(|| Some(suffixes.file_name(&Stem::new(short).ok()?, lane))).flatten();
-        }
         let sorted = |text: &str| {
             let mut letters: Vec<char> = text.to_lowercase().chars().collect();
             letters.sort_unstable();
             letters
         };
-        let is_like = distance(&tail.to_lowercase(), &mark.to_lowercase()) <= 1 || sorted(tail) == sorted(&mark);
+        let is_like = if tail.starts_with(' ') && first != ' ' {
+            tail.get(1..) == mark.get(first.len_utf8()..)
+        } else {
+            distance(&tail.to_lowercase(), &mark.to_lowercase()) <= 1 || sorted(tail) == sorted(&mark)
+        };
         is_like.then(|| Some(suffixes.file_name(&Stem::new(short).ok()?, lane))).flatten()
     };
     let meant = meant(Lane::InProgress).or_else(|| meant(Lane::Done))?;

@@ -107,7 +107,7 @@ pub fn by_hand(folder: &Folder, stem: &Stem, owner: &str, now: Timestamp) -> Res
     let queue = repair(folder)?;
     let ticket = match queue.find(stem) {
         Some(ticket) => ticket.clone(),
-        None => match queue.unread().iter().find(|file| file.name.as_ref().is_some_and(|(its, _)| its == stem)) {
+        None => match queue.find_unread(stem) {
             Some(unread) => {
                 return Err(ClaimError::Broken { file: unread.file.clone(), why: unread.why.clone() });
             }

@@ -148,8 +148,7 @@ fn sweep_drafts(folder: &Folder, queue: &Queue) {
     let now = clock::now_ns();
     let is_elsewhere = |name: &str| {
         let Ok(kept) = folder.read_file(name) else { return false };
-        let files = queue.tickets().iter().chain(queue.twins()).map(|it| &it.file);
-        files.filter_map(|file| folder.read_file(file).ok()).any(|it| it.bytes == kept.bytes)
+        queue.tickets().iter().chain(queue.twins()).any(|it| it.text.to_bytes() == kept.bytes)
     };
     for entry in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
         let name = entry.file_name();

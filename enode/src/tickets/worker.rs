@@ -162,10 +162,13 @@ impl<R: Runs> Worker<R> {
                     let queue = off(&self.folder, |folder| folder.read()).await?;
                     self.aside.begin(&self.runs, &queue).await?;
                 }
-                Some(_) if is_due => self.take_turn_in_looking().await?,
-                Some(_) => {}
+                Some(_) => {
+                    if is_due {
+                        self.take_turn_in_looking().await?;
+                    }
+                    self.aside.look_after(&self.runs).await?;
+                }
             }
-            self.aside.look_after(&self.runs).await?;
             self.runs.reach().await
         };
         let Some(prepared) = stop.run_until_cancelled(prepare).await else { return Ok(true) };

@@ -81,6 +81,14 @@ pub fn candidates(queue: &Queue) -> impl Iterator<Item = Entry> {
     line(queue).into_iter().filter(|entry| entry.hold.is_none())
 }
 
+/// What waits for an answer, in the order of the line, each with that answer's stem.
+pub fn asking(queue: &Queue) -> impl Iterator<Item = (Arc<Ticket>, Stem)> {
+    line(queue).into_iter().filter_map(|entry| match entry.hold {
+        Some(Hold::AnswerWait { awaiting, .. }) => Some((entry.ticket, awaiting)),
+        Some(Hold::DepsWait { .. } | Hold::LowestWaits { .. }) | None => None,
+    })
+}
+
 /// Open tickets that say `session_id`: no worker takes them and no reaper looks at them. All of them, by stem.
 pub fn accidents(queue: &Queue) -> impl Iterator<Item = &Arc<Ticket>> {
     queue.tickets().iter().filter(|it| it.lane == Lane::Waiting && it.session_id.is_some())

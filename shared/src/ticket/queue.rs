@@ -105,6 +105,12 @@ impl Queue {
         &self.unread
     }
 
+    /// The file that is no ticket and has this stem.
+    #[must_use]
+    pub fn find_unread(&self, stem: &Stem) -> Option<&Unread> {
+        self.unread.iter().find(|it| it.name.as_ref().is_some_and(|(its, _)| its == stem))
+    }
+
     /// How many stems are in progress, by names: also those claimed by hand, and those whose text is broken.
     #[must_use]
     pub const fn in_progress(&self) -> usize {

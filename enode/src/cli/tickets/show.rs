@@ -90,8 +90,7 @@ pub(super) fn show(args: &One, out: &Out) -> Outcome {
     let folder = folder(&args.place)?;
     let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
     let Some(detail) = view::detail(&queue, &args.stem) else {
-        let broken = queue.unread().iter().find(|it| it.name.as_ref().is_some_and(|(stem, _)| *stem == args.stem));
-        return Err(refused(match broken {
+        return Err(refused(match queue.find_unread(&args.stem) {
             Some(it) => anyhow!("{}: {}", it.file, it.why),
             None => anyhow!("there is no ticket {}: `enode tickets list` shows them", args.stem),
         }));
