@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use tests::{Agent, Engine, Mediator, Queue, mediator::signal, wait_for, wait_until};
+use tests::{Agent, AgentOptions, Engine, Mediator, Queue, mediator::signal, wait_for, wait_until};
 
 use crate::gate::Gate;
 
@@ -126,6 +126,7 @@ fn what_is_wrong_in_the_panels_table_is_said_with_its_place() {
         ("queue = \"nowhere\"", "n.toml:3: panel.queue"),
         ("queue = \"tickets\"\ntoken_file = \"gone\"", "n.toml:4: panel.token_file"),
         ("queue = \"tickets\"\nca_file = \"gone\"", "n.toml:4: panel.ca_file"),
+        ("queue = \"tickets\"\ntemplates = \"gone\"", "n.toml:4: panel.templates"),
     ] {
         let ran = start(text);
         assert!(ran.code == 2 && ran.stderr.contains(says), "{text}: {ran:?}");
@@ -156,4 +157,28 @@ fn r44_the_board_draws_the_line_of_the_list_under_any_suffix() {
     let line = queue.line();
     assert_eq!(line, ["p2", "p5", "p4.done", "p3", "p1"]);
     assert_eq!(cards.collect::<Vec<_>>(), [line.iter().map(String::as_str).collect(), vec!["w", "p0"]].concat());
+}
+
+/// As `enode drain --wait` says it, and by no other word than the owner's.
+#[test]
+fn the_nodes_page_says_when_the_machine_can_be_powered_off() {
+    const SAFE: &str = "safe to power off";
+    let mediator = Mediator::start(Engine::Sqlite);
+    let table = "[panel]\nlisten = \"127.0.0.1:0\"\n";
+    let agent = Agent::start_with(&mediator, &AgentOptions { extra: table, ..AgentOptions::builder("n1") });
+    mediator.wait_node("n1", "is listed", |_| true);
+    let (queue, gate) = (Queue::new(None), Gate::new());
+    let config = agent.home.path().join("n1.toml");
+    let panel = Panel::start(&queue, config.to_str().unwrap());
+    assert!(!panel.page("/node").contains(SAFE), "it is lent");
+    mediator.submit(&crate::gate::waiting(&gate, "end"));
+    wait_until("its step runs", || panel.page("/node").contains("step hold, attempt 1"));
+    agent.set_drain("graceful");
+    wait_until("the drain is in force", || panel.page("/node").contains("<dd>graceful</dd>"));
+    assert!(!panel.page("/node").contains(SAFE), "a Run is still on it");
+    gate.open("end");
+    mediator.wait_state("end", "SUCCEEDED");
+    wait_until("it says so", || panel.page("/node").contains(SAFE));
+    agent.set_drain("");
+    wait_until("it is lent again", || !panel.page("/node").contains(SAFE));
 }

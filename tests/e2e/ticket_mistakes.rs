@@ -17,6 +17,8 @@ fn check_notices_slips_in_keys_and_names_and_says_what_is_meant() {
     for (file, text, says) in [
         ("a.md", "---\ntitel: t\n---\n", "titel: did you mean title?"),
         ("b.md", "---\ntitle: t\npriorty: 5\n---\n", "priorty: did you mean priority?"),
+        ("prio.md", "---\ntitle: t\nprio: 5\n---\n", "prio: did you mean priority?"),
+        ("state.md", "---\ntitle: t\nStatus: done\n---\n", "rename the file"),
         ("c.md", "---\ntitle: t\nno colon here\n---\n", "\"no colon here\" is no `key: value`"),
         ("d.md", "---\ntitle: t\ntitle: u\n---\n", "title stands there 2 times: the last one counts"),
         ("e.md", "---\ntitle: t\ncreated_at: yesterday\n---\n", "created_at \"yesterday\" is no time"),

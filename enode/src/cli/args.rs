@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use shared::{Duration, domain::Drain};
 
+use super::tickets::args::TemplateFolder;
 use crate::config::Flags;
 
 const EXIT_CODES: &str = "\
@@ -186,6 +187,8 @@ pub(super) struct PanelArgs {
     /// Folder that holds the tickets [default: panel.queue of the configuration, else tickets]
     #[arg(long, value_name = "DIR", env = "TICKET_QUEUE", hide_env_values = true)]
     pub(super) queue: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) templates: TemplateFolder,
     /// Address and port; beyond loopback the policy file must have panel_token [default: panel.listen of the
     /// configuration, else 127.0.0.1:7071]
     #[arg(long, value_name = "IP:PORT", env = "PANEL_LISTEN", hide_env_values = true)]

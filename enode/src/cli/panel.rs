@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Failure, Outcome, args::PanelArgs, out::Out};
+use super::{Failure, Outcome, args::PanelArgs, out::Out, tickets::args::existing};
 use crate::{
     config::{self, Config, defaults::MEDIATOR},
     detect,
@@ -13,6 +13,7 @@ use crate::{
     tickets::{
         Folder,
         client::{Address, Client},
+        template::Templates,
     },
 };
 
@@ -41,8 +42,12 @@ pub(super) async fn run(args: &PanelArgs, node: Result<Config, String>, out: &Ou
         ];
         named(error, &files)
     })?;
+    let of_config = is_used(args.templates.folder.is_some(), said.templates.is_some());
+    let templates = args.templates.folder.clone().or(said.templates).map(existing).transpose();
+    let templates = templates.map_err(|error| named(error, &[("panel.templates", of_config)]))?;
+    let templates = Templates { folder: templates, ..Templates::default() };
     let listen = args.listen.or(said.listen).unwrap_or(LISTEN);
-    let setup = Setup { listen, folder: Arc::new(folder), runs, node, limits: Limits::default() };
+    let setup = Setup { listen, folder: Arc::new(folder), templates, runs, node, limits: Limits::default() };
     let bound = setup.bind().await.map_err(refused)?;
     let url = url(bound.address(), detect::hostname());
     out.data(&serde_json::json!({"url": url}), || url.clone())?;

@@ -41,6 +41,7 @@ const KEYS: &[&str] = &[
     "panel",
     "panel.listen",
     "panel.queue",
+    "panel.templates",
     "panel.mediator",
     "panel.token_file",
     "panel.ca_file",
@@ -104,6 +105,7 @@ pub(super) fn load(sources: &Layers, need: Need) -> Result<Config, ConfigErrors>
     let panel = Panel {
         listen: l.take("panel.listen", fields::address),
         queue: l.path("panel.queue", sources),
+        templates: l.path("panel.templates", sources),
         mediator: l.urls("panel.mediator"),
         token_file: l.path("panel.token_file", sources),
         ca_file: l.path("panel.ca_file", sources),

@@ -92,6 +92,8 @@ pub struct Panel {
     pub listen: Option<SocketAddr>,
     /// `--queue`.
     pub queue: Option<PathBuf>,
+    /// `--templates`.
+    pub templates: Option<PathBuf>,
     /// `--mediator`; one, or several of one fleet.
     pub mediator: Option<Vec<String>>,
     /// `--token-file`.

@@ -44,6 +44,7 @@ impl Config {
             ("quarantine.within", json!(self.quarantine.within)),
             ("panel.listen", json!(self.panel.listen)),
             ("panel.queue", json!(self.panel.queue)),
+            ("panel.templates", json!(self.panel.templates)),
             ("panel.mediator", json!(self.panel.mediator)),
             ("panel.token_file", json!(self.panel.token_file)),
             ("panel.ca_file", json!(self.panel.ca_file)),

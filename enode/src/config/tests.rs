@@ -224,7 +224,7 @@ fn home_is_understood_in_paths() {
 #[test]
 fn the_panel_has_a_table_with_the_checks_of_its_flags() {
     let place = Place::new();
-    let text = "name = \"yard\"\n[panel]\nlisten = \"127.0.0.1:9\"\nqueue = \"tickets\"\nmediator = [\"https://a:1\"]\n\
+    let text = "name = \"yard\"\n[panel]\nlisten = \"127.0.0.1:9\"\nqueue = \"tickets\"\ntemplates = \"t\"\nmediator = [\"https://a:1\"]\n\
                 token_file = \"~/t\"\nca_file = \"ca.crt\"\n";
     let own = place.file("yard.toml", text);
     let mut layers = Layers { config: Some(own), env: env(&[("HOME", "/home/u")]), ..Layers::default() };
@@ -232,6 +232,7 @@ fn the_panel_has_a_table_with_the_checks_of_its_flags() {
     let config = load(&layers).unwrap();
     assert_eq!(config.panel.listen, Some("127.0.0.1:9".parse().unwrap()));
     assert_eq!(config.panel.queue, Some(place.path().join("tickets")), "relative to the file that names it");
+    assert_eq!(config.panel.templates, Some(place.path().join("t")));
     assert_eq!(
         (config.panel.token_file, config.panel.ca_file),
         (Some("/home/u/t".into()), Some(place.path().join("ca.crt")))

@@ -76,11 +76,11 @@ pub(super) async fn write(
         Err(AnswerError::Io(error)) => return Err(Fault::folder(panel.folder.path(), &error)),
         Err(AnswerError::Empty) => (StatusCode::UNPROCESSABLE_ENTITY, "Say something, or choose.".to_owned()),
         // In its own words these lead to the command line.
-        Err(AnswerError::Missing(_) | AnswerError::NotAsking(_)) => {
+        Err(AnswerError::Missing(_) | AnswerError::NotAsking(_) | AnswerError::Answered(..)) => {
             let why = "Not taken: That question is not asked any more. What is asked now stands here.";
             (StatusCode::CONFLICT, why.to_owned())
         }
-        Err(AnswerError::Answered(file)) => {
+        Err(AnswerError::Begun(file)) => {
             let why = format!(
                 "Not taken: the queue has a file {file} already: look at it. It counts once it is done by its name and says something."
             );
@@ -114,10 +114,6 @@ async fn said(panel: &Shared, awaiting: &Stem, fields: &Fields) -> Result<Result
     let Some(ask) = asking.and_then(|it| Asking::new(&sight.queue, &it.stem)) else {
         return Ok(Err(Unsaid::Answer(AnswerError::NotAsking(awaiting.clone()))));
     };
-    if ask.seen != fields.get("seen") {
-        let why = "Not taken: the question was changed meanwhile. Read what it asks now, and choose again.";
-        return Ok(Err(Unsaid::Choice(why.to_owned())));
-    }
     let ticket = sight.queue.find(&ask.of);
     let groups = ticket.map(|it| question::options(it.text.body())).unwrap_or_default();
     Ok(options::compose(&groups, &picked)

@@ -36,6 +36,8 @@ struct Board<'a> {
     shown: usize,
     /// Files that are no tickets, files that do not count, and circles.
     odd: &'a Few<Odd>,
+    /// Tickets that no template is for.
+    untaken: Few<Odd>,
 }
 
 /// One word of the filter.
@@ -80,10 +82,12 @@ pub(super) async fn page(
     uri: Uri,
 ) -> Result<Response, Fault> {
     let (sight, node) = tokio::join!(panel.look(), Node::look(&panel));
-    fault::page(&draw(&panel, &visit, &uri, &*sight?, node))
+    let sight = sight?;
+    let untaken = panel.untaken(&sight).await?;
+    fault::page(&draw(&panel, &visit, &uri, &sight, node, untaken))
 }
 
-fn draw<'a>(panel: &Shared, visit: &Visit, uri: &Uri, sight: &'a Sight, node: Node) -> Board<'a> {
+fn draw<'a>(panel: &Shared, visit: &Visit, uri: &Uri, sight: &'a Sight, node: Node, untaken: Few<Odd>) -> Board<'a> {
     let Sight { queue, page, odd } = sight;
     let filter = Filter::read(uri.query().unwrap_or_default());
     let mut shell = Shell::new(panel, visit, here(uri), "board", sight);
@@ -113,6 +117,7 @@ fn draw<'a>(panel: &Shared, visit: &Visit, uri: &Uri, sight: &'a Sight, node: No
         total: page.total,
         surplus: page.surplus,
         odd,
+        untaken,
         shell,
         node,
         filter,

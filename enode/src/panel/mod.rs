@@ -46,7 +46,7 @@ use tokio_util::sync::CancellationToken;
 use self::{door::Door, fault::Fault};
 use crate::{
     config::Config,
-    tickets::{Folder, client::Client},
+    tickets::{Folder, client::Client, template::Templates},
 };
 
 /// What the pages need.
@@ -54,6 +54,8 @@ use crate::{
 pub struct Panel {
     /// The queue.
     folder: Arc<Folder>,
+    /// For naming tickets that no worker takes.
+    templates: Templates,
     /// For taking away what a Run works on.
     runs: Client,
     /// The agent of this machine, or why there is none to ask.

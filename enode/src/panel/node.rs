@@ -55,6 +55,8 @@ pub(super) struct Node {
     pub(super) silence: String,
     /// What becomes of what runs.
     pub(super) follows: Vec<String>,
+    /// Nothing of a Run is here, and nothing will be granted.
+    pub(super) is_drained: bool,
 }
 
 impl Node {
@@ -90,6 +92,7 @@ impl Node {
         match asked {
             Ok(Ok(agent)) => {
                 node.follows = said::follows(&agent, drain);
+                node.is_drained = node.broken.is_empty() && is_drained(&agent, drain);
                 node.agent = Some(agent);
             }
             Ok(Err(error)) => node.silence = error.to_string(),
@@ -102,7 +105,8 @@ impl Node {
     pub(super) fn picture(&self) -> String {
         let nodes =
             self.nodes().iter().map(|it| format!("{:?} {:?} {:?} {:?}", it.drain, it.lease, it.step, it.reasons));
-        format!("{}\n{}\n{}\n{}", self.word, self.reason, self.broken, nodes.collect::<Vec<_>>().join("\n"))
+        let nodes = nodes.collect::<Vec<_>>().join("\n");
+        format!("{}\n{}\n{}\n{}\n{nodes}", self.word, self.reason, self.broken, self.is_drained)
     }
 
     /// Nodes of the agent.
@@ -125,6 +129,15 @@ impl Node {
     fn is_quarantined(&self) -> bool {
         self.nodes().iter().any(|it| it.reasons.iter().any(|it| it.source == Source::Quarantine.as_str()))
     }
+}
+
+/// Whether the mediator has acknowledged the owner's word for every node, and none has anything of a Run.
+fn is_drained(agent: &AgentStatus, want: Drain) -> bool {
+    let is_free = |it: &NodeStatus| {
+        let is_heard = it.accepted && it.superseded.is_none() && it.drain >= want;
+        is_heard && it.lease.is_none() && it.step.is_none() && !it.live_processes
+    };
+    want != Drain::None && agent.connected && agent.nodes.iter().all(is_free)
 }
 
 /// What runs on a node.
@@ -156,7 +169,7 @@ impl Page {
         let (sight, node) = tokio::join!(panel.look(), Node::look(panel));
         let (sight, no_queue) = match sight {
             Ok(sight) => (sight, String::new()),
-            Err(fault) => (Arc::new(Sight::new(Queue::default())), fault.why().to_owned()),
+            Err(fault) => (Arc::new(Sight::new(Queue::default(), panel.folder.suffixes())), fault.why().to_owned()),
         };
         let shell = Shell::new(panel, visit, "/node", "node", &sight);
         let (reason, is_strong) = (node.reason.clone(), node.is_strong);

@@ -10,7 +10,7 @@ pub use super::connections::Limits;
 use super::{Panel, connections, door, door::Door, live, looks::Looks, router};
 use crate::{
     config::Config,
-    tickets::{Folder, client::Client},
+    tickets::{Folder, client::Client, template::Templates},
 };
 
 /// What one panel shows, and where.
@@ -20,6 +20,8 @@ pub struct Setup {
     pub listen: SocketAddr,
     /// The queue.
     pub folder: Arc<Folder>,
+    /// What workers make contracts of, where that is known: tickets that none is for are named.
+    pub templates: Templates,
     /// The mediator that Runs are asked of and cancelled at.
     pub runs: Client,
     /// The agent of this machine, or why there is none to ask.
@@ -61,6 +63,7 @@ impl Setup {
         let live = live::Live::new(&self.folder);
         let panel = Panel {
             folder: self.folder,
+            templates: self.templates,
             runs: self.runs,
             node: self.node,
             policy: policy.ok(),

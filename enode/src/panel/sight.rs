@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use shared::ticket::{Queue, Stem, Ticket};
+use shared::ticket::{Queue, Stem, Suffixes, Ticket};
 
 use super::{
     Panel,
@@ -39,17 +39,20 @@ pub(super) struct Sight {
 /// How many odd files are named.
 const ODD: usize = 50;
 
+fn few(odd: impl IntoIterator<Item = Odd>) -> Few<Odd> {
+    Few::new(odd, ODD).map(|it| Odd { message: cut(&it.message, LINE), ..it })
+}
+
 /// The last one that was laid out.
 #[derive(Debug, Default)]
 pub(super) struct Last(Mutex<Option<Arc<Sight>>>);
 
 impl Sight {
-    pub(super) fn new(queue: Queue) -> Self {
+    pub(super) fn new(queue: Queue, suffixes: &Suffixes) -> Self {
         let page = view::page(&queue);
-        let odd =
-            check::check(&queue).into_iter().filter(|it| matches!(it.kind, Kind::Broken | Kind::Twin | Kind::Cycle));
-        let odd = Few::new(odd, ODD).map(|it| Odd { message: cut(&it.message, LINE), ..it });
-        Self { queue, page, odd }
+        let odd = check::check(&queue, suffixes).into_iter();
+        let odd = odd.filter(|it| matches!(it.kind, Kind::Broken | Kind::Twin | Kind::Cycle));
+        Self { queue, page, odd: few(odd) }
     }
 
     /// Whether a queue is this one. A file that has not changed is the same allocation.
@@ -79,7 +82,7 @@ impl Last {
         if let Some(known) = last.as_ref().filter(|known| known.is_of(&queue)) {
             return Ok(known.clone());
         }
-        Ok(last.insert(Arc::new(Sight::new(queue))).clone())
+        Ok(last.insert(Arc::new(Sight::new(queue, folder.suffixes()))).clone())
     }
 }
 
@@ -90,12 +93,19 @@ impl Panel {
         let seen = self.off(move |folder| panel.last.look(folder)).await?;
         seen.map_err(|error| Fault::folder(self.folder.path(), &error))
     }
+
+    /// Open tickets that no worker takes, by the templates as they are now.
+    pub(super) async fn untaken(&self, sight: &Arc<Sight>) -> Result<Few<Odd>, Fault> {
+        if self.templates.folder.is_none() {
+            return Ok(few([]));
+        }
+        let (templates, sight) = (self.templates.clone(), sight.clone());
+        self.off(move |_| few(check::without_template(&sight.queue, &templates))).await
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use shared::ticket::Suffixes;
-
     use super::*;
 
     #[test]

@@ -12,7 +12,6 @@ use shared::{
 use super::{
     Folder,
     back::Return,
-    file_work::off,
     moves::Lost,
     new::publish_new,
     queue_lock::QueueLock,
@@ -29,11 +28,14 @@ pub enum AnswerError {
     /// It does not ask.
     #[error("{0} asks nothing: `enode tickets list --state answer_wait` shows those that do")]
     NotAsking(Stem),
+    /// It has its answer.
+    #[error("{0} was answered already, in {1}: it asks nothing more; read there what was said")]
+    Answered(Stem, String),
     /// Somebody was faster, or began an answer that is not done.
     #[error(
         "there is a file {0} already: look at it; an answer counts once its name ends with the done suffix and it says something"
     )]
-    Answered(String),
+    Begun(String),
     /// It says what the question does not offer.
     #[error("the answer does not fit the question: {0}")]
     Unfit(String),
@@ -64,32 +66,40 @@ pub fn answer_if(
     text: &str,
     is_asked: impl FnOnce(&str) -> bool,
 ) -> Result<String, AnswerError> {
-    let changed = || "the question was changed meanwhile; read what it asks now".to_owned();
-    write_answer(folder, stem, text, |body, text| if is_asked(body) { fits(body, text) } else { Err(changed()) })
-}
-
-fn write_answer(
-    folder: &Folder,
-    stem: &Stem,
-    text: &str,
-    fits: impl FnOnce(&str, &str) -> Result<(), String>,
-) -> Result<String, AnswerError> {
     if text.trim().is_empty() {
         return Err(AnswerError::Empty);
     }
     let _lock = QueueLock::acquire(folder)?;
     let queue = repair(folder)?;
-    let (ticket, awaiting) = asking(&queue, stem)?;
+    let (ticket, awaiting) = asking(folder, &queue, stem)?;
     if let Some(lane) = queue.lane(&awaiting).filter(|_| queue.has(&awaiting)) {
-        return Err(AnswerError::Answered(folder.name(&awaiting, lane)));
+        return Err(AnswerError::Begun(folder.name(&awaiting, lane)));
     }
-    fits(ticket.text.body(), text).map_err(AnswerError::Unfit)?;
+    let body = ticket.text.body();
+    if !is_asked(body) {
+        return Err(AnswerError::Unfit("the question was changed meanwhile; read what it asks now".to_owned()));
+    }
+    fits(body, text).map_err(AnswerError::Unfit)?;
+    match publish(folder, &ticket, &awaiting, text)? {
+        Ok(file) => Ok(file),
+        Err(file) => Err(AnswerError::Begun(file)),
+    }
+}
+
+/// Writes the file that answers the last question of a ticket. The caller holds the queue's lock, and has repaired. Gives
+/// back its name, also where somebody was faster.
+pub(super) fn publish(
+    folder: &Folder,
+    ticket: &Ticket,
+    awaiting: &Stem,
+    text: &str,
+) -> io::Result<Result<String, String>> {
     let number = question::next_number(ticket.text.body()).saturating_sub(1).max(1);
-    let file = folder.name(&awaiting, Lane::Done);
-    match publish_new(folder, &file, &question::answer_file(&ticket, &awaiting, number, text))? {
+    let file = folder.name(awaiting, Lane::Done);
+    Ok(match publish_new(folder, &file, &question::answer_file(ticket, awaiting, number, text))? {
         Ok(()) => Ok(file),
-        Err(Lost::Taken | Lost::Gone) => Err(AnswerError::Answered(file)),
-    }
+        Err(Lost::Taken | Lost::Gone) => Err(file),
+    })
 }
 
 /// The stem of the answer that a ticket waits for, and the groups of options that its question offers. The ticket is
@@ -98,24 +108,38 @@ fn write_answer(
 /// # Errors
 /// [`AnswerError`] where it asks nothing.
 pub fn options(folder: &Folder, stem: &Stem) -> Result<(Stem, Vec<Group>), AnswerError> {
-    let (ticket, awaiting) = asking(&folder.read()?, stem)?;
+    let (ticket, awaiting) = asking(folder, &folder.read()?, stem)?;
     Ok((awaiting, question::options(ticket.text.body())))
 }
 
-fn asking(queue: &Queue, stem: &Stem) -> Result<(Arc<Ticket>, Stem), AnswerError> {
+fn asking(folder: &Folder, queue: &Queue, stem: &Stem) -> Result<(Arc<Ticket>, Stem), AnswerError> {
     let found = order::asking(queue).find(|(ticket, awaiting)| ticket.stem == *stem || awaiting == stem);
-    found.ok_or_else(|| match queue.find(stem) {
-        Some(ticket) => AnswerError::NotAsking(ticket.stem.clone()),
-        None => AnswerError::Missing(stem.clone()),
+    found.ok_or_else(|| {
+        // By the answer's own stem as well: who answers twice may name either.
+        let has_asked = |it: &&Arc<Ticket>| it.awaiting.as_ref() == Some(stem);
+        let Some(ticket) = queue.tickets().iter().find(has_asked).or_else(|| queue.find(stem)) else {
+            return AnswerError::Missing(stem.clone());
+        };
+        let last = ticket.awaiting.as_ref().filter(|it| queue.lane(it) == Some(Lane::Done));
+        match last.filter(|_| ticket.lane != Lane::Done) {
+            Some(answer) => AnswerError::Answered(ticket.stem.clone(), folder.name(answer, Lane::Done)),
+            None => AnswerError::NotAsking(ticket.stem.clone()),
+        }
     })
 }
 
 /// A step's question as a person reads it in the ticket.
 pub(super) async fn text_of(runs: &impl Runs, question: &Question) -> Result<String, Trouble> {
-    let form = runs.form(&question.origin).await?;
+    let form = form_of(runs, &question.origin).await?;
     let shape = form.and_then(|form| serde_json::from_str::<Value>(&form).ok()).map(|form| shape(&form));
     let shape = shape.filter(|shape| !shape.is_empty()).map(|shape| format!("\n\n{shape}")).unwrap_or_default();
     Ok(format!("{}{shape}", question.text.trim()))
+}
+
+/// The JSON Schema that the answer to an open question must fit; `None`: any JSON.
+async fn form_of(runs: &impl Runs, origin: &Origin) -> Result<Option<String>, Trouble> {
+    let ask = runs.asks().await?.into_iter().find(|ask| ask.origin == *origin);
+    Ok(ask.and_then(|ask| ask.form))
 }
 
 /// What stands above the list of fields.
@@ -265,7 +289,7 @@ pub(super) async fn pass_on(
     }
     let Some(answer) = queue.find(stem) else { return Ok(Passed::Nothing) };
     let text = question::answer_text(answer.text.body());
-    let form = runs.form(&origin).await?;
+    let form = form_of(runs, &origin).await?;
     match runs.answer(&origin, &to_json(text, form.as_deref())).await {
         Ok(()) => Ok(Passed::On),
         // Two who pass it on at once are no reason to ask a person again.
@@ -285,38 +309,6 @@ async fn still_asks(runs: &impl Runs, run: &RunId, origin: &Origin) -> Result<Op
         RunNow::Open { asking } => Ok(asking.into_iter().find(|it| it.origin == *origin)),
         RunNow::Unknown | RunNow::Succeeded | RunNow::Failed(_) | RunNow::Stopped(_) => Ok(None),
     }
-}
-
-/// Unlocks tickets whose question nobody needs an answer to any more: the step was answered elsewhere, or its Run has
-/// ended. The answer file says so. Gives back the names of the files.
-pub(super) async fn resolve_stale_questions(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Vec<String>, Trouble> {
-    let queue = off(folder, |folder| folder.read()).await?;
-    let mut settled = Vec::new();
-    for (ticket, awaiting) in order::asking(&queue) {
-        // A person's file is there, and not done or not mended.
-        if queue.has(&awaiting) {
-            continue;
-        }
-        let Some(origin) = Origin::of_last(ticket.text.body()) else { continue };
-        let Ok(run) = RunId::new(&origin.run) else { continue };
-        let why = match runs.get(&run).await? {
-            RunNow::Open { asking } if asking.iter().any(|it| it.origin == origin) => continue,
-            RunNow::Open { .. } => "Step has its answer from elsewhere.",
-            RunNow::Succeeded | RunNow::Failed(_) | RunNow::Stopped(_) => "The Run that asked has ended.",
-            // This may be another fleet's mediator. A person's answer unlocks it as ever.
-            RunNow::Unknown => continue,
-        };
-        // Of this question: by now its ticket may ask the next one.
-        let written = off(folder, move |folder| {
-            let anything = |_: &str, _: &str| Ok(());
-            write_answer(folder, &awaiting, why, anything).map_err(|error| io::Error::other(error.to_string()))
-        });
-        match written.await {
-            Ok(file) => settled.push(file),
-            Err(trouble) => tracing::warn!(ticket = %ticket.stem, "its question could not be settled: {trouble}"),
-        }
-    }
-    Ok(settled)
 }
 
 #[cfg(test)]

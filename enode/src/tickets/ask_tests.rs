@@ -2,8 +2,8 @@ use shared::ticket::{Hold, line};
 
 use super::{
     super::{
-        fake_tests::{Fake, Table},
-        runs::{Queued, RunOf},
+        fake_tests::Fake,
+        runs::{Ask, Queued, RunOf},
     },
     *,
 };
@@ -69,6 +69,11 @@ fn an_answer_is_one_new_file_and_there_is_one() {
     assert_eq!(answer(&fake.folder, &stem("a"), "yes").unwrap(), "q.done.md");
     assert_eq!(fake.text("a.md"), ASKING);
     assert!(fake.text("q.done.md").ends_with("---\n\n## 답변 1\n\nyes\n"));
+    // A second answer is told of the first, by either name.
+    for name in ["a", "q"] {
+        let said = answer(&fake.folder, &stem(name), "no").unwrap_err().to_string();
+        assert!(said.contains("a was answered already, in q.done.md"), "{said}");
+    }
     // An open draft of a person is in the way, and is said to be.
     let fake = Fake::new(&[("a.md", ASKING), ("q.md", "---\n---\n")]);
     let said = answer(&fake.folder, &stem("q"), "yes").unwrap_err().to_string();
@@ -85,49 +90,6 @@ fn r41_a_done_ticket_that_a_person_opens_again_asks_and_can_be_answered() {
     answer(&fake.folder, &Stem::new("a").unwrap(), "go on").unwrap();
     assert_eq!(hold(), None, "and is taken");
     assert_eq!(fake.text("a.md"), ASKING, "nobody touches its deps");
-}
-
-fn settle_with(fake: &Fake, table: &Table) -> Vec<String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(resolve_stale_questions(&fake.folder, table)).unwrap()
-}
-
-#[test]
-fn a_question_that_nobody_asks_any_more_is_settled() {
-    let origin = Origin { run: "r1".to_owned(), step: "ok".to_owned(), attempt: 1 };
-    let asking = |origin: Origin| RunNow::Open { asking: vec![Question { origin, text: String::new() }] };
-    for (now, is_settled) in [
-        (asking(origin.clone()), false),
-        (asking(Origin { attempt: 2, ..origin }), true),
-        (RunNow::Open { asking: Vec::new() }, true),
-        (RunNow::Succeeded, true),
-        // Perhaps it is another fleet's mediator that does not know it.
-        (RunNow::Unknown, false),
-    ] {
-        let fake = Fake::new(&[("a.md", ASKING), ("b.md", "---\ndeps: [z]\nawaiting: z\n---\n## 질문 1\n?\n")]);
-        let settled = settle_with(&fake, &Table::of(&[("r1", now.clone())]));
-        assert_eq!(
-            (settled.len() == 1, fake.names().contains(&"q.done.md".to_owned())),
-            (is_settled, is_settled),
-            "{now:?}"
-        );
-    }
-}
-
-/// While the mediator was asked, a person has answered and the next question came: that one nobody has answered.
-#[test]
-fn what_is_settled_is_the_question_that_was_looked_at() {
-    let fake = Fake::new(&[("a.md", ASKING)]);
-    let folder = fake.folder.clone();
-    let goes_on = move || {
-        std::fs::write(folder.at("q.done.md"), "---\nkind: answer\n---\nyes\n").unwrap();
-        let next = ASKING.replace("[q]", "[q, p]").replace("awaiting: q", "awaiting: p");
-        std::fs::write(folder.at("a.md"), format!("{next}\n## 질문 2\n\nAnd now?\n")).unwrap();
-    };
-    let table = Table::of(&[("r1", RunNow::Succeeded)]);
-    let table = Table { meanwhile: Some(("get r1", Box::new(goes_on))), ..table };
-    assert_eq!(settle_with(&fake, &table), Vec::<String>::new());
-    assert_eq!(fake.names(), ["a.md", "q.done.md"]);
 }
 
 /// A mediator whose step takes one answer. Whoever wants to answer waits until the other one wants to, too.
@@ -158,9 +120,9 @@ impl Runs for OneAnswer {
     async fn submit(&self, _: &RunId, _: &[u8]) -> Result<(), Trouble> {
         Ok(())
     }
-    async fn form(&self, _: &Origin) -> Result<Option<String>, Trouble> {
+    async fn asks(&self) -> Result<Vec<Ask>, Trouble> {
         self.both.wait().await;
-        Ok(None)
+        Ok(Vec::new())
     }
     async fn answer(&self, _: &Origin, json: &str) -> Result<(), Trouble> {
         let mut taken = self.taken.lock().unwrap();

@@ -168,14 +168,15 @@ fn rewrite(
     now: Timestamp,
 ) -> Result<Returned, BadReturn> {
     edit::keep_place(text, ticket.created_ns)?;
+    let way_on = || question::way_on(&ticket.stem);
     let asked = match how {
         Return::Plain => None,
         Return::Attempt(_) if question::is_freshly_blocked(text.body()) => {
-            Some(("It is blocked: see the section above. How should it go on?".to_owned(), None))
+            Some((format!("It is blocked: see the section above.\n\n{}", way_on()), None))
         }
         Return::Attempt(why) if ticket.attempts.saturating_add(1) >= edit::MOST_ATTEMPTS => {
             let times = edit::MOST_ATTEMPTS;
-            Some((format!("It came back {times} times, the last time because: {why}\n\nHow should it go on?"), None))
+            Some((format!("It came back {times} times, the last time because: {why}\n\n{}", way_on()), None))
         }
         Return::Attempt(_) => None,
         Return::Ask { text, origin } => Some((text.clone(), origin.clone())),

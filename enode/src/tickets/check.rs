@@ -1,19 +1,16 @@
 //! Everything that is wrong in a queue, and what of it can be mended without asking anybody.
 
-use std::{io, sync::Arc};
+use std::io;
 
 use serde::Serialize;
-use shared::{
-    distance,
-    ticket::{Lane, NoTicket, Queue, Stem, Suffixes, Ticket, Unread, order},
-};
+use shared::ticket::{Lane, Queue, Stem, Suffixes, order};
 
 use super::{
     Folder, back,
     queue_lock::QueueLock,
     repair::repair,
+    slips::{Awaited, odd_names},
     template::{Templates, Usable, listed},
-    write::{DRAFT, KEPT},
 };
 
 /// What sort of fault.
@@ -60,18 +57,22 @@ pub struct Fault {
     pub message: String,
 }
 
-/// Looks at a queue.
+/// Looks at a queue whose names have these marks.
 #[must_use]
-pub fn check(queue: &Queue) -> Vec<Fault> {
+pub fn check(queue: &Queue, suffixes: &Suffixes) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut note = |kind: Kind, file: &str, message: String| {
         faults.push(Fault { kind, file: file.to_owned(), message });
     };
-    let waits: Vec<_> = if queue.unread().is_empty() { Vec::new() } else { order::asking(queue).collect() };
+    let awaited = Awaited::new(queue, suffixes);
     for it in queue.unread() {
-        note(Kind::Broken, &it.file, meant_as_answer(&waits, it).unwrap_or_else(|| it.why.clone()));
+        note(Kind::Broken, &it.file, awaited.meant_by_unread(it).unwrap_or_else(|| it.why.clone()));
     }
     for twin in queue.twins() {
+        if let Some(message) = awaited.hidden_by_its_answer(twin) {
+            note(Kind::Twin, &twin.file, message);
+            continue;
+        }
         let lane = queue.lane(&twin.stem).map_or("missing", Lane::as_str);
         let other = queue.find(&twin.stem).map_or("a file that cannot be read", |it| &it.file);
         let message = format!(
@@ -92,6 +93,9 @@ pub fn check(queue: &Queue) -> Vec<Fault> {
         for warning in queue.warnings(ticket) {
             note(Kind::Warning, &ticket.file, warning.to_string());
         }
+        if let Some(message) = awaited.meant_by(ticket) {
+            note(Kind::Warning, &ticket.file, message);
+        }
     }
     for group in order::cycles(queue) {
         let names: Vec<&str> = group.iter().map(|stem| stem.as_str()).collect();
@@ -105,101 +109,13 @@ pub fn check(queue: &Queue) -> Vec<Fault> {
     faults
 }
 
-/// What to do with a file that somebody has written as one of these answers, and that answers nothing.
-fn meant_as_answer(waits: &[(Arc<Ticket>, Stem)], it: &Unread) -> Option<String> {
-    let (stem, lane) = it.name.as_ref()?;
-    waits.iter().find_map(|(ticket, awaiting)| {
-        let asks = &ticket.stem;
-        if stem != awaiting {
-            let is_like = stem.as_str().strip_prefix(asks.as_str()).is_some_and(|rest| rest.starts_with("-answer"));
-            // An earlier answer is one of its deps, and broken for itself.
-            return (is_like && !ticket.deps.contains(stem)).then(|| {
-                format!(
-                    "it answers nothing: {asks} waits for the answer {awaiting}, so rename it to {awaiting}.done.md"
-                )
-            });
-        }
-        Some(match lane {
-            Lane::Done if it.why == NoTicket::Empty.to_string() => {
-                format!("{asks} waits for this answer, and it is empty: write the answer into it")
-            }
-            Lane::Done => {
-                format!("{asks} waits for this answer, and it cannot be read: {} (or write bare text)", it.why)
-            }
-            Lane::Waiting | Lane::InProgress => {
-                format!("{asks} waits for this answer, and it is not done: rename it to end with .done.md")
-            }
-        })
-    })
-}
-
-/// Names that look as if they were meant for tickets, or for another state. Only the folder knows its marks.
+/// Names that look as if they were meant for tickets, for another state, or for an answer.
 ///
 /// # Errors
 /// The operating system's.
-pub fn names(folder: &Folder) -> io::Result<Vec<Fault>> {
-    let mut faults = Vec::new();
-    for entry in std::fs::read_dir(folder.path())? {
-        let entry = entry?;
-        let Ok(file) = entry.file_name().into_string() else { continue };
-        if let Some(message) = odd_name(folder.suffixes(), &file, entry.file_type()?.is_dir()) {
-            faults.push(Fault { kind: Kind::Warning, file, message });
-        }
-    }
-    faults.sort_by(|a, b| a.file.cmp(&b.file));
-    Ok(faults)
-}
-
-fn odd_name(suffixes: &Suffixes, file: &str, is_folder: bool) -> Option<String> {
-    let (base, end) = file.rsplit_once('.')?;
-    if file.starts_with(DRAFT) && file.ends_with(KEPT) {
-        return Some(
-            "somebody saved this text at the very moment at which its ticket was moved: look at it, and remove it"
-                .to_owned(),
-        );
-    }
-    if file.starts_with('.') {
-        let (stem, _) = suffixes.read(&format!("x{file}"))?;
-        return (stem.as_str() == "x")
-            .then(|| format!("it is hidden, and has no name before its mark: rename it to NAME{file}"));
-    }
-    let no_ticket = || format!("it is no ticket, because its name does not end with .md: did you mean {base}.md?");
-    if ["markdown", "mdown", "mkd"].iter().any(|it| end.eq_ignore_ascii_case(it)) {
-        return Some(no_ticket());
-    }
-    if !end.eq_ignore_ascii_case("md") {
-        return None;
-    }
-    if is_folder {
-        return Some("it is a folder, and a ticket is a file: nobody looks into it".to_owned());
-    }
-    if end != "md" {
-        return Some(no_ticket());
-    }
-    let (stem, lane) = suffixes.read(file)?;
-    if lane != Lane::Waiting {
-        return None;
-    }
-    let meant = |lane: Lane| {
-        let named = suffixes.file_name(&stem, lane);
-        let mark = named.strip_prefix(stem.as_str())?.strip_suffix(".md")?.to_owned();
-        let first = mark.chars().next()?;
-        let at = stem.as_str().rfind([first, ' ']).filter(|at| *at > 0)?;
-        let (short, tail) = stem.as_str().split_at(at);
-        let sorted = |text: &str| {
-            let mut letters: Vec<char> = text.to_lowercase().chars().collect();
-            letters.sort_unstable();
-            letters
-        };
-        let is_like = if tail.starts_with(' ') && first != ' ' {
-            tail.get(1..) == mark.get(first.len_utf8()..)
-        } else {
-            distance(&tail.to_lowercase(), &mark.to_lowercase()) <= 1 || sorted(tail) == sorted(&mark)
-        };
-        is_like.then(|| Some(suffixes.file_name(&Stem::new(short).ok()?, lane))).flatten()
-    };
-    let meant = meant(Lane::InProgress).or_else(|| meant(Lane::Done))?;
-    Some(format!("by its name it is open: did you mean {meant}?"))
+pub fn names(folder: &Folder, queue: &Queue) -> io::Result<Vec<Fault>> {
+    let odd = odd_names(folder, queue)?;
+    Ok(odd.into_iter().map(|(file, message)| Fault { kind: Kind::Warning, file, message }).collect())
 }
 
 /// How many files no worker will ever take, whatever it has templates for: broken ones, accidents, and tickets that wait
@@ -234,7 +150,7 @@ pub fn without_template(queue: &Queue, templates: &Templates) -> Vec<Fault> {
 /// # Errors
 /// The operating system's.
 pub fn fix(folder: &Folder) -> io::Result<Vec<Fault>> {
-    let before = check(&folder.read()?);
+    let before = check(&folder.read()?, folder.suffixes());
     let queue = {
         let _lock = QueueLock::acquire(folder)?;
         repair(folder)?
@@ -242,7 +158,7 @@ pub fn fix(folder: &Folder) -> io::Result<Vec<Fault>> {
     for it in order::accidents(&queue) {
         back::clear_accident(folder, &it.stem)?;
     }
-    let after = check(&folder.read()?);
+    let after = check(&folder.read()?, folder.suffixes());
     Ok(before.into_iter().filter(|fault| !after.contains(fault)).collect())
 }
 
@@ -272,7 +188,7 @@ mod tests {
         let stay = [("broken", "broken.md"), ("twin", "twin.md"), ("warning", "dangling.md"), ("cycle", "left.md")];
         let mut all = [&stay[..], &[("accident", "accident.md"), ("twin", "claimed.md")]].concat();
         all.sort_unstable();
-        let found = check(&fake.folder.read().unwrap());
+        let found = check(&fake.folder.read().unwrap(), fake.folder.suffixes());
         let mut seen = of(&found);
         seen.sort_unstable();
         assert_eq!(seen, all);
@@ -281,7 +197,7 @@ mod tests {
         let mut fixed = fix(&fake.folder).unwrap();
         fixed.sort_by_key(|it| it.kind.as_str());
         assert_eq!(of(&fixed), [("accident", "accident.md"), ("twin", "claimed.md")]);
-        assert_eq!(of(&check(&fake.folder.read().unwrap())), stay);
+        assert_eq!(of(&check(&fake.folder.read().unwrap(), fake.folder.suffixes())), stay);
         let mut expected = before;
         expected.remove("claimed.md");
         let accident = "---\ntitle: t\nowner: me\n---\nbody\n".to_owned();
@@ -310,46 +226,5 @@ mod tests {
         std::fs::hard_link(fake.folder.at("a.md"), fake.folder.at("a.wip.md")).unwrap();
         assert_eq!(of(&fix(&fake.folder).unwrap()), [("twin", "a.md")]);
         assert_eq!(fake.names(), ["a.wip.md"]);
-    }
-
-    /// What people write by hand, and what would be for nobody.
-    #[test]
-    fn an_answer_that_is_none_is_told_for_whom_it_was_meant() {
-        let asks = "---\ntitle: t\ndeps: [a-answer-1]\nawaiting: a-answer-1\n---\n## 질문 1\n?\n";
-        for (file, text, says) in [
-            ("a-answer-1.done.md", "", "write the answer into it"),
-            ("a-answer-1.done.md", "---\nkind: answer\nyes\n", "its frontmatter has no end"),
-            ("a-answer-1.md", "yes\n", "rename it to end with .done.md"),
-            ("a-answer.done.md", "yes\n", "rename it to a-answer-1.done.md"),
-            ("a-answer-2.md", "yes\n", "rename it to a-answer-1.done.md"),
-            ("notes.md", "yes\n", "begin the file with a line `---`"),
-        ] {
-            let fake = Fake::new(&[("a.md", asks), (file, text)]);
-            let found = check(&fake.folder.read().unwrap());
-            let said = found.iter().find(|it| it.file == file).map(|it| it.message.clone());
-            assert!(said.as_ref().is_some_and(|said| said.contains(says)), "{file}: {found:?}");
-        }
-    }
-
-    #[test]
-    fn names_that_were_meant_for_tickets_are_told_what_they_should_be() {
-        let suffixes = Suffixes::default();
-        for (file, says) in [
-            ("a done.md", Some("a.done.md")),
-            ("a.markdown", Some("a.md")),
-            (".done.md", Some("NAME.done.md")),
-            (".md", Some("NAME.md")),
-            ("a.dnoe.md", Some("a.done.md")),
-            ("a.MD", Some("a.md")),
-            ("well-done.md", None),
-            ("a b.md", None),
-            (".tickets.lock", None),
-            (".hidden.md", None),
-            ("README.txt", None),
-        ] {
-            let said = odd_name(&suffixes, file, false);
-            assert_eq!(said.is_some(), says.is_some(), "{file}: {said:?}");
-            assert!(says.is_none_or(|says| said.clone().is_some_and(|said| said.contains(says))), "{file}: {said:?}");
-        }
     }
 }

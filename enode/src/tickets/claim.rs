@@ -98,7 +98,8 @@ pub fn next(
     Ok(None)
 }
 
-/// Takes one ticket for a person, and says so in it. Its priority holds nobody back who names it.
+/// Takes one ticket for a person, and says so in it. Its priority holds nobody back who names it, nor does its question: who
+/// could answer may do it himself instead.
 ///
 /// # Errors
 /// [`ClaimError`]
@@ -120,7 +121,8 @@ pub fn by_hand(folder: &Folder, stem: &Stem, owner: &str, now: Timestamp) -> Res
         Lane::InProgress => return Err(ClaimError::NotOpen(ticket.stem.clone(), "in progress")),
         Lane::Done => return Err(ClaimError::NotOpen(ticket.stem.clone(), "done")),
     }
-    let unmet = queue.unmet(&ticket);
+    let mut unmet = queue.unmet(&ticket);
+    unmet.retain(|stem| ticket.awaiting.as_ref() != Some(stem));
     if !unmet.is_empty() {
         return Err(ClaimError::Waits { stem: ticket.stem.clone(), unmet });
     }

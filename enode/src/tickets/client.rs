@@ -13,7 +13,7 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
-use super::runs::{End, Question, Queued, RunNow, RunOf, Runs, Trouble};
+use super::runs::{Ask, End, Question, Queued, RunNow, RunOf, Runs, Trouble};
 use crate::{mediators::Mediators, session::retry::with_advice};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -216,10 +216,13 @@ impl Runs for Client {
         self.call(self.runs().submit(self.mediators.request(request))).await.map(drop)
     }
 
-    async fn form(&self, origin: &Origin) -> Result<Option<String>, Trouble> {
+    async fn asks(&self) -> Result<Vec<Ask>, Trouble> {
         let page = self.call(self.runs().list_asks(self.mediators.request(ListAsksRequest {}))).await?;
-        let ask = page.asks.into_iter().find(|ask| ask.run_id == origin.run && ask.step == origin.step);
-        Ok(ask.map(|ask| ask.form).filter(|form| !form.is_empty()))
+        let ask = |it: proto::v1::AskView| Ask {
+            origin: Origin { run: it.run_id, step: it.step, attempt: it.attempt },
+            form: Some(it.form).filter(|form| !form.is_empty()),
+        };
+        Ok(page.asks.into_iter().map(ask).collect())
     }
 
     async fn answer(&self, origin: &Origin, json: &str) -> Result<(), Trouble> {

@@ -13,7 +13,7 @@ use shared::{
 use super::{
     Folder,
     links::Links,
-    runs::{End, Queued, RunNow, RunOf, Runs, Trouble},
+    runs::{Ask, End, Queued, RunNow, RunOf, Runs, Trouble},
 };
 
 /// A queue.
@@ -142,8 +142,13 @@ impl Runs for Table {
         }
         self.hear(format!("submit {run}"))
     }
-    async fn form(&self, _: &Origin) -> Result<Option<String>, Trouble> {
-        Ok(self.form.clone())
+    async fn asks(&self) -> Result<Vec<Ask>, Trouble> {
+        self.hear("asks".to_owned())?;
+        let asking = self.runs.values().flat_map(|now| match now {
+            RunNow::Open { asking } => asking.as_slice(),
+            RunNow::Unknown | RunNow::Succeeded | RunNow::Failed(_) | RunNow::Stopped(_) => &[],
+        });
+        Ok(asking.map(|it| Ask { origin: it.origin.clone(), form: self.form.clone() }).collect())
     }
     async fn answer(&self, origin: &Origin, json: &str) -> Result<(), Trouble> {
         self.hear(format!("answer {} {} {json}", origin.run, origin.step))

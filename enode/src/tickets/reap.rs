@@ -17,6 +17,7 @@ use super::{
     file_work::off,
     finish,
     runs::{RunNow, Runs, Trouble},
+    settle,
 };
 use crate::clock;
 
@@ -64,14 +65,26 @@ pub struct Reaped {
     pub deed: Deed,
 }
 
+/// What was done in one look at a queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Looked {
+    /// Of tickets in progress.
+    pub reaped: Vec<Reaped>,
+    /// Names of answers that were written, because nobody needs one any more.
+    pub settled: Vec<String>,
+    /// Runs that were cancelled, because they asked for a ticket that is done.
+    pub cancelled: Vec<RunId>,
+}
+
 /// What every worker of a queue does from time to time: looks after tickets in progress, then after questions that
-/// nobody asks any more. Gives back what was done, and the names of the answers that were written.
+/// nobody needs an answer to, or will answer.
 ///
 /// # Errors
 /// [`Trouble`]; what was done before it stays done.
-pub async fn look_after(folder: &Arc<Folder>, runs: &impl Runs) -> Result<(Vec<Reaped>, Vec<String>), Trouble> {
+pub async fn look_after(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Looked, Trouble> {
     let reaped = reap(folder, runs, clock::now(), grace()).await?;
-    Ok((reaped, ask::resolve_stale_questions(folder, runs).await?))
+    let settled = settle::needless_questions(folder, runs).await?;
+    Ok(Looked { reaped, settled, cancelled: settle::questions_of_done(folder, runs).await? })
 }
 
 /// Looks at every ticket in progress once, `now` being when and [`GRACE`] the grace in earnest.

@@ -167,6 +167,6 @@ fn a_text_that_went_aside_is_removed_only_where_a_ticket_has_it() {
     }
     repair(&folder).unwrap();
     assert!(!folder.at(".enode-1.kept").exists() && folder.at(".enode-2.kept").exists());
-    let told = super::super::check::names(&folder).unwrap();
+    let told = super::super::check::names(&folder, &folder.read().unwrap()).unwrap();
     assert!(told.len() == 1 && told[0].file == ".enode-2.kept" && told[0].message.contains("look at it"), "{told:?}");
 }

@@ -79,6 +79,15 @@ pub struct Queued {
     pub is_unserved: bool,
 }
 
+/// What a step waits to be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// Which.
+    pub origin: Origin,
+    /// The JSON Schema that its answer must fit; `None`: any JSON.
+    pub form: Option<String>,
+}
+
 /// A mediator.
 pub trait Runs: Send + Sync {
     /// Whether it answers at all.
@@ -93,8 +102,8 @@ pub trait Runs: Send + Sync {
     fn runs_of(&self, work: &str) -> impl Future<Output = Result<Vec<RunOf>, Trouble>> + Send;
     /// Hands in a contract. The same id again is the same Run.
     fn submit(&self, run: &RunId, contract: &[u8]) -> impl Future<Output = Result<(), Trouble>> + Send;
-    /// The JSON Schema that the answer to an open question must fit; `None`: any JSON.
-    fn form(&self, origin: &Origin) -> impl Future<Output = Result<Option<String>, Trouble>> + Send;
+    /// What steps ask now, of whatever Run.
+    fn asks(&self) -> impl Future<Output = Result<Vec<Ask>, Trouble>> + Send;
     /// Answers a question.
     fn answer(&self, origin: &Origin, json: &str) -> impl Future<Output = Result<(), Trouble>> + Send;
     /// Ends a Run.

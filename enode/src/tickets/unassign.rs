@@ -115,7 +115,7 @@ pub async fn unassign(
         return Err(UnassignError::Alive { stem, run: run.to_string() });
     }
     let how = match may_live {
-        true => Return::Ask { text: question::taken_from(&run), origin: None },
+        true => Return::Ask { text: question::taken_from(&run, &stem), origin: None },
         false => Return::Plain,
     };
     match give_back(folder, &ticket, how, now).await? {

@@ -12,7 +12,10 @@ use std::{
 
 use shared::{
     Duration, RunId,
-    ticket::{Lane, Queue, Stem, Ticket, question::Origin},
+    ticket::{
+        Lane, Queue, Stem, Ticket,
+        question::{self, Origin},
+    },
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -39,7 +42,7 @@ use crate::{
 const ROUND: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(5) };
 /// One of all workers of a queue looks after it in this time, so that many cost the mediator no more than one.
 const LOOK_INTERVAL: Duration = if cfg!(test) { Duration::from_millis(40) } else { Duration::from_secs(4) };
-/// After silence, doubled up to the last.
+/// After silence: the first one, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 /// Between two looks at a ticket that is being saved.
 const SAVE_RETRY: Duration = Duration::from_millis(100);
@@ -82,6 +85,21 @@ pub enum Ended {
     Empty,
 }
 
+/// How long to wait while the mediator is silent: each time twice as long as before.
+struct Pauses(Duration);
+
+impl Pauses {
+    const fn new() -> Self {
+        Self(PAUSES.0)
+    }
+
+    fn next(&mut self) -> Duration {
+        let now = self.0;
+        self.0 = (now * 2).min(PAUSES.1);
+        now
+    }
+}
+
 impl<R: Runs> Worker<R> {
     /// One that has not begun. Its fields say what is what.
     pub fn new(folder: Arc<Folder>, runs: R, templates: Templates, owner: String, pace: Duration) -> Self {
@@ -94,7 +112,7 @@ impl<R: Runs> Worker<R> {
     /// # Errors
     /// [`Trouble`] that no waiting mends: credentials, and a folder that cannot be written; with `once` also silence.
     pub async fn run(&self, once: bool, stop: &CancellationToken) -> Result<Ended, Trouble> {
-        let (mut pause, mut has_changed) = (PAUSES.0, false);
+        let (mut pauses, mut has_changed) = (Pauses::new(), false);
         // What changes during a turn is remembered: it is the next one's.
         let bell = Arc::new(Notify::new());
         let _watcher = if once { None } else { self.watch(&bell) };
@@ -103,7 +121,7 @@ impl<R: Runs> Worker<R> {
             has_changed = false;
             let wait = match worked {
                 Ok(true) => {
-                    pause = PAUSES.0;
+                    pauses = Pauses::new();
                     continue;
                 }
                 Ok(false) if once => return Ok(Ended::Empty),
@@ -118,9 +136,7 @@ impl<R: Runs> Worker<R> {
                 Err(trouble @ Trouble::Silent { .. }) if once => return Err(trouble),
                 Err(Trouble::Silent { why, .. }) => {
                     tracing::warn!("{why}; nothing is taken and nothing is given back until it does");
-                    let now = pause;
-                    pause = (pause * 2).min(PAUSES.1);
-                    now
+                    pauses.next()
                 }
                 Err(trouble @ (Trouble::Denied(_) | Trouble::Refused(_) | Trouble::Folder(_))) => return Err(trouble),
             };
@@ -243,12 +259,15 @@ impl<R: Runs> Worker<R> {
     /// What other workers have left, and questions that have their answer elsewhere.
     async fn look_after(&self) -> Result<(), Trouble> {
         *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock::boot_time());
-        let (reaped, settled) = reap::look_after(&self.folder, &self.runs).await?;
-        for it in reaped {
+        let looked = reap::look_after(&self.folder, &self.runs).await?;
+        for it in looked.reaped {
             tracing::info!(ticket = %it.stem, "{}", said(&it.deed));
         }
-        for file in settled {
+        for file in looked.settled {
             tracing::info!(file, "its question needs no answer any more");
+        }
+        for run in looked.cancelled {
+            tracing::info!(%run, "cancelled: it asked for a ticket that is done");
         }
         // Only now: whoever cannot ask the mediator keeps nobody from it.
         off(&self.folder, |folder| {
@@ -336,11 +355,12 @@ impl<R: Runs> Worker<R> {
     /// Answers what a Run that is still open has asked, and follows it.
     async fn resume(&self, queue: &Queue, ticket: &Arc<Ticket>, run: &RunId) -> Result<(), Trouble> {
         tracing::info!(ticket = %ticket.stem, %run, "goes on with the Run that is open");
+        let mut pauses = Pauses::new();
         loop {
             match ask::pass_on(&self.folder, &self.runs, queue, ticket, run).await {
                 Ok(Passed::Nothing | Passed::Over | Passed::On) => break,
                 Ok(Passed::Back(how, why)) => return self.back(ticket, Some(run), how, why).await,
-                Err(trouble) => self.pause(&trouble, ticket, run).await?,
+                Err(trouble) => self.pause(&mut pauses, &trouble, ticket, run).await?,
             }
         }
         fail::at("work", "answered");
@@ -361,7 +381,7 @@ impl<R: Runs> Worker<R> {
             }
             Err(why @ TemplateError::Text(_)) => {
                 // Another attempt would find the same.
-                let text = format!("No Run can be made of it: {why}\n\nHow should it go on?");
+                let text = format!("No Run can be made of it: {why}\n\n{}", question::way_on(&ticket.stem));
                 return self.back(ticket, None, Return::Ask { text, origin: None }, why.to_string()).await;
             }
         };
@@ -377,7 +397,7 @@ impl<R: Runs> Worker<R> {
 
     /// Submits a Run, for as long as the mediator may have it, and follows it.
     async fn submit(&self, ticket: &Arc<Ticket>, run: &RunId, contract: &[u8]) -> Result<(), Trouble> {
-        let mut may_be_known = false;
+        let (mut may_be_known, mut pauses) = (false, Pauses::new());
         loop {
             match self.runs.submit(run, contract).await {
                 Ok(()) => break,
@@ -402,7 +422,7 @@ impl<R: Runs> Worker<R> {
                 }
                 Err(trouble @ Trouble::Silent { .. }) => {
                     may_be_known = true;
-                    self.pause(&trouble, ticket, run).await?;
+                    self.pause(&mut pauses, &trouble, ticket, run).await?;
                     if !self.is_ours(&ticket.stem, run).await? {
                         return Ok(());
                     }
@@ -425,7 +445,7 @@ impl<R: Runs> Worker<R> {
         // A look that takes longer than its turn must not leave the Run unwatched.
         round.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut seen = RunNow::Open { asking: Vec::new() };
-        let (mut handed, mut rounds) = (BTreeSet::new(), 0u32);
+        let (mut handed, mut rounds, mut pauses) = (BTreeSet::new(), 0u32, Pauses::new());
         loop {
             let now = {
                 // One stream for as long as nothing changes, however often the queue is looked after meanwhile.
@@ -455,7 +475,7 @@ impl<R: Runs> Worker<R> {
             let judged = match now {
                 Ok(now) => {
                     let Some((queue, held)) = self.ours(&ticket.stem, run).await? else { return Ok(()) };
-                    seen = now.clone();
+                    (seen, pauses) = (now.clone(), Pauses::new());
                     let (at, grace) = (clock::now(), reap::grace());
                     reap::judge(&self.folder, &self.runs, &queue, &held, now, at, grace).await
                 }
@@ -472,18 +492,18 @@ impl<R: Runs> Worker<R> {
                 Err(trouble) => {
                     // What was seen is not judged yet.
                     seen = RunNow::Open { asking: Vec::new() };
-                    self.pause(&trouble, ticket, run).await?;
+                    self.pause(&mut pauses, &trouble, ticket, run).await?;
                 }
             }
         }
     }
 
     /// Waits after silence; anything else is no reason to wait.
-    async fn pause(&self, trouble: &Trouble, ticket: &Ticket, run: &RunId) -> Result<(), Trouble> {
+    async fn pause(&self, pauses: &mut Pauses, trouble: &Trouble, ticket: &Ticket, run: &RunId) -> Result<(), Trouble> {
         match trouble {
             Trouble::Silent { why, .. } => {
                 tracing::warn!(ticket = %ticket.stem, %run, "{why}; it stays claimed, and the same is asked again");
-                tokio::time::sleep(PAUSES.0.std().mul_f64(1.0 + clock::random_fraction())).await;
+                tokio::time::sleep(pauses.next().std().mul_f64(1.0 + clock::random_fraction())).await;
                 Ok(())
             }
             Trouble::Denied(_) | Trouble::Refused(_) | Trouble::Folder(_) => Err(trouble.clone()),

@@ -73,6 +73,23 @@ fn silent_connections_make_room_for_whoever_asks() {
 }
 
 #[test]
+fn many_who_come_at_once_are_all_answered() {
+    let panel = Served::limited(&[], Limits { connections: 4, ..limits() });
+    let port = panel.port();
+    let start = std::sync::Barrier::new(100);
+    std::thread::scope(|scope| {
+        let ask = || {
+            start.wait();
+            http::get(port, "/node").status
+        };
+        let asked: Vec<_> = (0..100).map(|_| scope.spawn(ask)).collect();
+        for one in asked {
+            assert_eq!(one.join().unwrap(), 200);
+        }
+    });
+}
+
+#[test]
 fn a_request_that_does_not_become_whole_is_not_waited_for() {
     let panel = Served::limited(&[], Limits { head: SOON, ..limits() });
     let (beginning, asked) = (head(&panel), format!("{}\r\n", head(&panel)));

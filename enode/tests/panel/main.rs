@@ -28,6 +28,7 @@ use enode::{
     tickets::{
         Folder,
         client::{Address, Client},
+        template::Templates,
     },
 };
 use http::Got;
@@ -40,6 +41,9 @@ struct Served {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
+
+/// In front of the name of a file that is no ticket but a template.
+const TEMPLATE: &str = "templates/";
 
 /// `FILE` with `TEXT`.
 type Files<'a> = &'a [(&'a str, &'a str)];
@@ -68,9 +72,16 @@ impl Served {
         for folder in ["tickets", "state"] {
             std::fs::create_dir(place.path().join(folder)).unwrap();
         }
+        let templates = place.path().join("templates");
         for (name, text) in files {
-            std::fs::write(place.path().join("tickets").join(name), text).unwrap();
+            let path = match name.strip_prefix(TEMPLATE) {
+                Some(name) => templates.join(name),
+                None => place.path().join("tickets").join(name),
+            };
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
         }
+        let templates = Templates { folder: Some(templates).filter(|it| it.exists()), ..Templates::default() };
         let config = Config::with_defaults("yard", &place.path().join("state"));
         if !policy.is_empty() {
             std::fs::write(&config.policy_file, policy).unwrap();
@@ -84,7 +95,8 @@ impl Served {
                 // Nobody listens there.
                 let nowhere = Address { urls: "http://127.0.0.1:9".to_owned(), ..Address::default() };
                 let folder = Arc::new(Folder::open(&queue).unwrap());
-                let setup = Setup { listen, folder, runs: Client::new(&nowhere).unwrap(), node: Ok(config), limits };
+                let runs = Client::new(&nowhere).unwrap();
+                let setup = Setup { listen, folder, templates, runs, node: Ok(config), limits };
                 match setup.bind().await {
                     Err(error) => tell.send(Err(error)).unwrap(),
                     Ok(bound) => {

@@ -99,6 +99,7 @@ impl Ticket {
         let (deps, bad) = text.deps();
         warnings.extend(bad.into_iter().map(Warning::BadDep));
         warnings.extend(slips(&text));
+        warnings.extend(not_by_key(&text).filter(|_| lane != Lane::Done));
         let time = |key: &str| text.said(key).and_then(|value| value.parse().ok());
         let created_ns = text.said(key::CREATED_AT).and_then(read_ns).unwrap_or(born_ns);
         Self {
@@ -123,6 +124,14 @@ impl Ticket {
             text,
         }
     }
+}
+
+/// Who keeps the state in a key waits for ever.
+fn not_by_key(text: &Document) -> impl Iterator<Item = Warning> {
+    const DONE: [&str; 5] = ["done", "finished", "complete", "completed", "closed"];
+    let states = text.keys().filter(|(key, _)| ["status", "state"].contains(&key.to_ascii_lowercase().as_str()));
+    let done = states.filter(|(_, value)| DONE.contains(&value.to_ascii_lowercase().as_str()));
+    done.map(|(key, value)| Warning::NotByKey(key.to_owned(), value.to_owned()))
 }
 
 /// What somebody has written and nobody reads.

@@ -56,6 +56,10 @@ const KNOWN: [&str; 14] = [
     ASKED_AT,
 ];
 
+/// Words of other tools that people write for a key.
+const ELSEWHERE: [(&str, &str); 5] =
+    [("prio", PRIORITY), ("depends", DEPS), ("depends_on", DEPS), ("dependencies", DEPS), ("blocked_by", DEPS)];
+
 /// The key that somebody meant who wrote this one, if it means nothing and looks like a slip. Keys of other tools stay
 /// what they are, so a short one must look very much alike.
 #[must_use]
@@ -63,6 +67,9 @@ pub(super) fn meant(key: &str) -> Option<&'static str> {
     let most = if key.len() < 5 { 1 } else { 2 };
     let is_known = KNOWN.contains(&key) || OWNERS.contains(&key);
     let key = key.to_ascii_lowercase().replace('-', "_");
+    if let Some((_, known)) = ELSEWHERE.into_iter().find(|(word, _)| *word == key) {
+        return Some(known);
+    }
     // Of three letters, most others are one letter from `req`.
     let is_slip = !is_known && (key.len() > 3 || key == "dep") && key.len() <= 40;
     let near = KNOWN.into_iter().min_by_key(|known| distance(known, &key));

@@ -5,6 +5,7 @@
 
 use super::{
     data::Ticket,
+    edit::MOST_ATTEMPTS,
     fence::Fence,
     file::Document,
     key::{self, BadValue, one_line, quoted},
@@ -130,8 +131,17 @@ const TAKEN: &str = "A person has taken it away from Run ";
 
 /// The question of a ticket that was taken away from a Run which may still be alive.
 #[must_use]
-pub fn taken_from(run: &RunId) -> String {
-    format!("{TAKEN}{run}, which may have been at work. How should it go on?")
+pub fn taken_from(run: &RunId, stem: &Stem) -> String {
+    format!("{TAKEN}{run}, which may have been at work.\n\n{}", way_on(stem))
+}
+
+/// What a person can do about a question that no step has asked. What an answer leads to is not for everybody to guess.
+#[must_use]
+pub fn way_on(stem: &Stem) -> String {
+    format!(
+        "How should it go on? With an answer it is in line again, for at most {MOST_ATTEMPTS} attempts at once. To end it \
+         instead: `enode tickets claim {stem}`, then `enode tickets done {stem}`."
+    )
 }
 
 /// The Run from which a ticket was taken away, if that is its last question.

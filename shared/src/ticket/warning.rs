@@ -22,6 +22,8 @@ pub enum Warning {
     MissingDep(Stem),
     /// A key that means nothing, and looks like one that does.
     LikeKey(String, String),
+    /// A key that says it is done, and its name does not.
+    NotByKey(String, String),
     /// A line between the two `---` without a colon.
     NoKey(String),
     /// A key that is given so many times.
@@ -53,6 +55,9 @@ impl fmt::Display for Warning {
             }
             Self::MissingDep(stem) => write!(f, "deps: there is no {stem}; it waits until there is one that is done"),
             Self::LikeKey(key, like) => write!(f, "{key}: did you mean {like}? As it is, it means nothing"),
+            Self::NotByKey(key, value) => {
+                write!(f, "{key}: {value} means nothing: the file's name says how far it is, so rename the file")
+            }
             Self::NoKey(line) => write!(f, "{line:?} is no `key: value`: it means nothing"),
             Self::Repeated(key, times) => {
                 let counts = if key == key::DEPS { "first" } else { "last" };

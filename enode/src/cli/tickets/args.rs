@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use shared::{
     Duration,
@@ -113,22 +112,22 @@ pub(crate) struct TemplateFolder {
 impl TemplateFolder {
     /// The folder, if one is given; it is there then.
     pub(crate) fn checked(&self) -> Result<Option<PathBuf>, Failure> {
-        match &self.folder {
-            Some(folder) if !folder.is_dir() => {
-                Err(refused(anyhow!("--templates {}: there is no such folder", folder.display())))
-            }
-            folder => Ok(folder.clone()),
-        }
+        self.folder.clone().map(existing).transpose().map_err(refused)
     }
+}
+
+/// A folder of templates, if it is there.
+pub(crate) fn existing(folder: PathBuf) -> anyhow::Result<PathBuf> {
+    anyhow::ensure!(folder.is_dir(), "templates {}: there is no such folder", folder.display());
+    Ok(folder)
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct One {
     #[command(flatten)]
     pub(crate) place: Place,
-    /// The ticket: its file's name without state and .md
-    // A shell completes the name of an open one with its end.
-    #[arg(value_name = "TICKET", value_parser = |word: &str| word.strip_suffix(".md").unwrap_or(word).parse::<Stem>())]
+    /// The ticket: its file's name, with or without state and .md
+    #[arg(value_name = "TICKET")]
     pub(crate) stem: Stem,
 }
 
@@ -151,6 +150,8 @@ pub(crate) struct New {
     /// The request that it comes from; locks nothing
     #[arg(long, value_name = "TICKET")]
     pub(crate) req: Option<Stem>,
+    #[command(flatten)]
+    pub(crate) templates: TemplateFolder,
     /// Its text in Markdown
     #[arg(long, value_name = "TEXT", conflicts_with = "body_file")]
     pub(crate) body: Option<String>,

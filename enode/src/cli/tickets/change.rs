@@ -13,7 +13,7 @@ use shared::ticket::{
 use super::{
     super::{Exit, Failure, Outcome, out::Out},
     args::{Answer, Claim, New, One},
-    folder, refused, text,
+    folder, named, refused, text,
 };
 use crate::{
     clock,
@@ -22,18 +22,22 @@ use crate::{
         claim::{self, ClaimError},
         finish,
         new::{self, NewError},
+        template::Templates,
     },
 };
 
 pub(super) fn new(args: &New, out: &Out) -> Outcome {
     let folder = folder(&args.place)?;
     let body = text(args.body.as_ref(), args.body_file.as_deref())?;
+    let (deps, req) = (args.deps.iter().map(|it| named(&folder, it)).collect::<Vec<_>>(), args.req.as_ref());
+    let req = req.map(|it| named(&folder, it));
+    let templates = args.templates.checked()?;
     let new = edit::New {
         title: &args.title,
         kind: &args.kind,
         priority: args.priority,
-        deps: &args.deps,
-        req: args.req.as_ref(),
+        deps: &deps,
+        req: req.as_ref(),
         body: &body,
     };
     let ticket = new::create(&folder, &new).map_err(|error| match error {
@@ -42,6 +46,10 @@ pub(super) fn new(args: &New, out: &Out) -> Outcome {
     })?;
     let path = folder.path().join(&ticket.file);
     out.data(&json!({"stem": ticket.stem, "file": path}), || ticket.stem.to_string())?;
+    let templates = templates.map(|folder| Templates { folder: Some(folder), ..Templates::default() });
+    if let Some(Err(why)) = templates.map(|it| it.usable(&args.kind)) {
+        out.warn(format!("no worker takes it yet: {why}"));
+    }
     Ok(Exit::Done)
 }
 
@@ -49,10 +57,13 @@ pub(super) fn claim(args: &Claim, out: &Out) -> Outcome {
     let folder = folder(&args.one.place)?;
     let user = std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "by hand".to_owned());
     let owner = args.owner.clone().unwrap_or(user);
-    let ticket = claim::by_hand(&folder, &args.one.stem, &owner, clock::now()).map_err(|error| match error {
-        ClaimError::Io(error) => Failure::from(anyhow!(error).context("cannot claim it")),
-        other => refused(other),
-    })?;
+    let ticket =
+        claim::by_hand(&folder, &named(&folder, &args.one.stem), &owner, clock::now()).map_err(
+            |error| match error {
+                ClaimError::Io(error) => Failure::from(anyhow!(error).context("cannot claim it")),
+                other => refused(other),
+            },
+        )?;
     let file = folder.suffixes().file_name(&ticket.stem, Lane::InProgress);
     out.data(&json!({"stem": ticket.stem, "file": folder.path().join(&file)}), || file.clone())?;
     // No worker hands it the answer any more.
@@ -68,7 +79,7 @@ pub(super) fn claim(args: &Claim, out: &Out) -> Outcome {
 pub(super) fn done(args: &One, out: &Out) -> Outcome {
     let folder = folder(&args.place)?;
     let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
-    let stem = &args.stem;
+    let stem = &named(&folder, &args.stem);
     let ticket = queue.find(stem).ok_or_else(|| refused(anyhow!("there is no ticket {stem}")))?;
     match (ticket.lane, &ticket.session_id) {
         (Lane::InProgress, None) => {}
@@ -91,21 +102,22 @@ pub(super) fn done(args: &One, out: &Out) -> Outcome {
 pub(super) fn answer(args: &Answer, out: &Out) -> Outcome {
     let folder = folder(&args.one.place)?;
     let said = text(args.text.as_ref(), args.file.as_deref())?;
+    let ticket = named(&folder, &args.one.stem);
     let failed = |error| match error {
         AnswerError::Io(error) => Failure::from(anyhow!(error).context("cannot write the answer")),
         other => refused(other),
     };
     let (stem, said) = match args.choose.as_slice() {
-        [] => (args.one.stem.clone(), said),
+        [] => (ticket.clone(), said),
         picked => {
             // By the answer's own name: a question that is asked meanwhile has another one, and other options.
-            let (awaiting, groups) = ask::options(&folder, &args.one.stem).map_err(failed)?;
+            let (awaiting, groups) = ask::options(&folder, &ticket).map_err(failed)?;
             let chosen = options::compose(&groups, &merged(picked)).map_err(refused)?;
             (awaiting, format!("{chosen}\n\n{said}"))
         }
     };
     let file = ask::answer(&folder, &stem, &said).map_err(failed)?;
-    out.data(&json!({"stem": args.one.stem, "file": folder.path().join(&file)}), || file.clone())?;
+    out.data(&json!({"stem": ticket, "file": folder.path().join(&file)}), || file.clone())?;
     Ok(Exit::Done)
 }
 

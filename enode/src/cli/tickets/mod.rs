@@ -8,6 +8,7 @@ mod work;
 use std::{io::Read, path::Path, sync::Arc};
 
 use anyhow::Context;
+use shared::ticket::Stem;
 
 use super::{Exit, Failure, Outcome, out::Out};
 use crate::tickets::{Folder, client::Client, runs::Trouble};
@@ -34,6 +35,12 @@ fn refused(error: impl Into<anyhow::Error>) -> Failure {
 
 pub(super) fn folder(place: &Place) -> Result<Arc<Folder>, Failure> {
     Folder::open(&place.queue).map(Arc::new).map_err(refused)
+}
+
+/// The ticket that somebody means: a shell completes its file's name, with state and end.
+fn named(folder: &Folder, word: &Stem) -> Stem {
+    let base = word.as_str().strip_suffix(".md").unwrap_or(word.as_str());
+    folder.suffixes().read(&format!("{base}.md")).map_or_else(|| word.clone(), |(stem, _)| stem)
 }
 
 pub(super) fn client(mediator: &Mediator) -> Result<Client, Failure> {

@@ -7,7 +7,7 @@ use shared::ticket::{Hold, Lane, Queue, Stem};
 use super::{
     super::{Exit, Failure, Outcome, out, out::Out},
     args::{Check, List, One, TemplateFolder},
-    folder, refused,
+    folder, named, refused,
 };
 use crate::tickets::{
     check,
@@ -89,10 +89,11 @@ fn clean(text: &str) -> String {
 pub(super) fn show(args: &One, out: &Out) -> Outcome {
     let folder = folder(&args.place)?;
     let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
-    let Some(detail) = view::detail(&queue, &args.stem) else {
-        return Err(refused(match queue.find_unread(&args.stem) {
+    let stem = named(&folder, &args.stem);
+    let Some(detail) = view::detail(&queue, &stem) else {
+        return Err(refused(match queue.find_unread(&stem) {
             Some(it) => anyhow!("{}: {}", it.file, it.why),
-            None => anyhow!("there is no ticket {}: `enode tickets list` shows them", args.stem),
+            None => anyhow!("there is no ticket {stem}: `enode tickets list` shows them"),
         }));
     };
     out.data(&document(&detail)?, || shown(&detail))?;
@@ -153,8 +154,8 @@ pub(super) fn check(args: &Check, out: &Out) -> Outcome {
     let folder = folder(&args.place)?;
     let fixed = if args.fix { check::fix(&folder).context("cannot mend the queue")? } else { Vec::new() };
     let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
-    let names = check::names(&folder).with_context(|| format!("cannot read {}", folder.path().display()))?;
-    let faults = [check::check(&queue), names, untaken(&queue, &args.templates)?].concat();
+    let names = check::names(&folder, &queue).with_context(|| format!("cannot read {}", folder.path().display()))?;
+    let faults = [check::check(&queue, folder.suffixes()), names, untaken(&queue, &args.templates)?].concat();
     out.data(&json!({"faults": faults, "fixed": fixed}), || {
         let rows = |faults: &[check::Fault], word: &str| -> Vec<Vec<String>> {
             let row =

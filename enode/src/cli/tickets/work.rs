@@ -4,13 +4,14 @@ use std::{convert::Infallible, io::IsTerminal};
 
 use anyhow::{Context, anyhow};
 use serde_json::json;
+use shared::RunId;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{Exit, Failure, Outcome, out, out::Out, run::filter},
     args::{Reap, Unassign, Work},
-    client, folder, refused, trouble,
+    client, folder, named, refused, trouble,
 };
 use crate::{
     clock, detect,
@@ -77,8 +78,8 @@ pub(super) async fn work(args: &Work, out: &Out) -> Outcome {
 
 pub(super) async fn reap(args: &Reap, out: &Out) -> Outcome {
     let (folder, client) = (folder(&args.place)?, client(&args.mediator)?);
-    let (reaped, settled) = reap::look_after(&folder, &client).await.map_err(trouble)?;
-    out.data(&json!({"reaped": reaped, "settled": settled}), || {
+    let looked = reap::look_after(&folder, &client).await.map_err(trouble)?;
+    out.data(&json!(looked), || {
         let row = |it: &reap::Reaped| {
             let (deed, why) = match &it.deed {
                 Deed::Finished => ("done", "its Run has succeeded"),
@@ -90,7 +91,11 @@ pub(super) async fn reap(args: &Reap, out: &Out) -> Outcome {
         };
         // An answer that the queue has given itself is a ticket like any other.
         let answered = |file: &String| vec![file.clone(), "answered".to_owned(), "nobody asks any more".to_owned()];
-        let rows: Vec<_> = reaped.iter().map(row).chain(settled.iter().map(answered)).collect();
+        let cancelled = |run: &RunId| {
+            vec![run.to_string(), "cancelled".to_owned(), "it asked for a ticket that is done".to_owned()]
+        };
+        let rows = looked.reaped.iter().map(row).chain(looked.settled.iter().map(answered));
+        let rows: Vec<_> = rows.chain(looked.cancelled.iter().map(cancelled)).collect();
         if rows.is_empty() { "nothing to do".to_owned() } else { out::table(&["TICKET", "WHAT", "WHY"], rows) }
     })?;
     Ok(Exit::Done)
@@ -98,14 +103,14 @@ pub(super) async fn reap(args: &Reap, out: &Out) -> Outcome {
 
 pub(super) async fn unassign(args: &Unassign, out: &Out) -> Outcome {
     let (folder, client) = (folder(&args.one.place)?, client(&args.mediator)?);
-    let done = unassign::unassign(&folder, &client, &args.one.stem, args.force, clock::now()).await;
+    let stem = &named(&folder, &args.one.stem);
+    let done = unassign::unassign(&folder, &client, stem, args.force, clock::now()).await;
     let done = done.map_err(|error| match error {
         UnassignError::Alive { .. } => Failure::new(Exit::RUN_ALIVE, error),
         UnassignError::Trouble(it) => trouble(it),
         UnassignError::Io(error) => anyhow!(error).context("cannot take it away").into(),
         UnassignError::Missing(_) | UnassignError::NotAssigned(..) | UnassignError::Moved(_) => refused(error),
     })?;
-    let stem = &args.one.stem;
     out.data(&json!({"stem": stem, "result": done}), || match &done {
         Unassigned::Cleared => format!("{stem} no longer says session_id"),
         Unassigned::Returned => format!("{stem} is in line again"),
