@@ -456,6 +456,11 @@ fn a_ticket_that_asks_is_claimed_and_ended_by_hand_and_its_run_is_cancelled() {
     queue.write("a.md", "---\ntitle: ship\n---\n");
     work(&queue, &["--templates", &folder]).ok();
     let run = runs(&mediator)[0]["run_id"].as_str().unwrap().to_owned();
+    let asks = mediator.cli(&["asks"]).ok();
+    assert!(asks.stdout.contains("ticket:a") && asks.stderr.contains("enode tickets answer"), "{asks:?}");
+    assert_eq!(mediator.json(&["asks"])["asks"][0]["work_id"], "ticket:a");
+    let short = mediator.cli(&["logs", &run[..4]]);
+    assert!(short.code != 0 && short.stderr.contains("at least 6 letters"), "{short:?}");
     let claimed = queue.cli(&["claim", "a.md"]).ok();
     assert!(claimed.stderr.contains(&run) && claimed.stderr.contains("keep its node"), "{claimed:?}");
     assert_eq!(queue.cli(&["reap"]).ok().stdout, "nothing to do\n", "somebody has it in hand");

@@ -24,15 +24,22 @@ pub(crate) async fn asks(client: &Client, io: &mut Io, format: Format) -> Outcom
         for ask in page.asks.iter().filter(|ask| ask.may_answer) {
             io.note(format_args!("To answer: {}", how(ask)));
         }
+        // An answer from here is one all the same; but the ticket would not say it.
+        if page.asks.iter().any(|ask| ask.work_id.as_ref().is_some_and(|work| work.starts_with("ticket:"))) {
+            io.note(
+                "What is asked for ticket:TICKET is better answered in its queue: enode tickets answer TICKET TEXT",
+            );
+        }
     }
     Ok(Exit::Ok)
 }
 
 fn ask_table(now: i64, asks: &[AskView], look: Look) -> comfy_table::Table {
-    let mut table = table::new(&["RUN", "STEP", "ATTEMPT", "QUESTION", "ASKED", "LEFT", "MAY ANSWER"], look);
+    let mut table = table::new(&["RUN", "WORK", "STEP", "ATTEMPT", "QUESTION", "ASKED", "LEFT", "MAY ANSWER"], look);
     for ask in asks {
         table.add_row(vec![
             comfy_table::Cell::new(clean(&ask.run_id)),
+            or_dash(clean(ask.work_id.as_deref().unwrap_or_default())).into(),
             clean(&ask.step).into(),
             ask.attempt.to_string().into(),
             look.cut(&ask.question, 60).into(),

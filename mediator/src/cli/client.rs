@@ -232,7 +232,13 @@ impl Client {
         };
         let meant = if status.code() == Code::NotFound { self.meant(run).await? } else { None };
         let Some(meant) = meant else {
-            return Err(refusal::failure(&asked, &format!("{what} {run}"), &status, &self.shown));
+            let failure = refusal::failure(&asked, &format!("{what} {run}"), &status, &self.shown);
+            let is_short = status.code() == Code::NotFound && run.as_str().len() < FEWEST;
+            return Err(match is_short {
+                true => failure
+                    .advise(format!("write the whole id of the Run, or at least {FEWEST} letters of its beginning")),
+                false => failure,
+            });
         };
         let answer = self.call(&format!("{what} {meant}"), ask(self.runs(), meant.to_string())).await?;
         Ok((meant, answer))

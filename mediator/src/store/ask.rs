@@ -2,7 +2,7 @@
 //! answered what.
 
 use shared::{
-    Principal, RunId, Seq, StepName, Timestamp,
+    Principal, RunId, Seq, StepName, Timestamp, WorkId,
     domain::{AskChange, AskChangeKind, Fleet},
 };
 
@@ -51,8 +51,10 @@ static WITHDRAW: Write = Write {
 };
 pub(super) const OPEN_ASKS: Query = Query::both(
     "asks.of_open",
-    "SELECT a.run_id, a.seq, s.name, a.attempt, a.question, a.answerers, a.asked_at, a.deadline FROM asks a \
+    "SELECT a.run_id, a.seq, s.name, a.attempt, a.question, a.answerers, a.asked_at, a.deadline, r.work_id \
+     FROM asks a \
      JOIN steps s ON s.run_id = a.run_id AND s.seq = a.seq AND s.attempt = a.attempt AND s.state = 'ASKED' \
+     JOIN runs r ON r.run_id = a.run_id \
      WHERE a.answered_at IS NULL AND a.withdrawn = 0 ORDER BY a.asked_at, a.run_id, a.seq",
 );
 
@@ -82,6 +84,8 @@ pub struct AnswerRow {
 pub struct AskRow {
     /// Of which Run.
     pub run: RunId,
+    /// What the Run is for.
+    pub work: Option<WorkId>,
     /// Which step.
     pub seq: Seq,
     /// Its name.
@@ -164,6 +168,7 @@ pub(super) fn read(row: &Row) -> Result<AskRow, StoreError> {
     let decode = || -> Result<AskRow, Bad> {
         Ok(AskRow {
             run: row.parse("run_id")?,
+            work: row.maybe_parse("work_id")?,
             seq: row.number("seq")?,
             step: row.parse("name")?,
             attempt: row.number("attempt")?,

@@ -209,6 +209,7 @@ pub fn asks(observed_at: Timestamp, asks: &[(OpenAsk, bool)]) -> v1::ListAsksRes
         asked_at: ask.asked_at.millis(),
         deadline_at: millis(ask.deadline),
         may_answer: *may_answer,
+        work_id: ask.work.as_ref().map(ToString::to_string),
     };
     v1::ListAsksResponse { observed_at: observed_at.millis(), asks: asks.iter().map(view).collect() }
 }
