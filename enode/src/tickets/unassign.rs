@@ -120,13 +120,11 @@ pub async fn unassign(
     };
     match give_back(folder, &ticket, how, now).await? {
         Deed::Asked { awaiting, .. } => {
-            match runs.cancel(&run).await {
+            let has_succeeded = match cancel(runs, &run).await {
                 // Not known, and so nothing to be cancelled. Its worker finds its ticket gone when it has submitted it.
-                Err(Trouble::Refused(_)) if state == RunNow::Unknown => {}
+                Err(Trouble::Refused(_)) if state == RunNow::Unknown => false,
                 cancelled => cancelled?,
-            }
-            // A cancel of what has ended changes nothing. All is done by now, whatever is answered.
-            let has_succeeded = runs.get(&run).await.is_ok_and(|it| it == RunNow::Succeeded);
+            };
             Ok(Unassigned::Locked { awaiting, has_succeeded })
         }
         Deed::Reclaimed { .. } => Ok(Unassigned::Returned),
@@ -139,6 +137,13 @@ async fn give_back(folder: &Arc<Folder>, ticket: &Ticket, how: Return, now: Time
     reap::back(folder, ticket, ticket.session_id.clone(), how, why, now).await
 }
 
+/// Whether the Run was faster, and has ended well: a cancel of what has ended changes nothing. All is done by then, whatever
+/// is answered.
+async fn cancel(runs: &impl Runs, run: &RunId) -> Result<bool, Trouble> {
+    runs.cancel(run).await?;
+    Ok(runs.get(run).await.is_ok_and(|it| it == RunNow::Succeeded))
+}
+
 /// A ticket that is locked already, and whose Run may not have heard of it: the mediator did not answer then.
 async fn cancel_again(runs: &impl Runs, queue: &Queue, ticket: &Ticket) -> Result<Unassigned, UnassignError> {
     let stem = ticket.stem.clone();
@@ -148,8 +153,8 @@ async fn cancel_again(runs: &impl Runs, queue: &Queue, ticket: &Ticket) -> Resul
     };
     match runs.get(&run).await? {
         RunNow::Open { .. } => {
-            runs.cancel(&run).await?;
-            Ok(Unassigned::Locked { awaiting, has_succeeded: false })
+            let has_succeeded = cancel(runs, &run).await?;
+            Ok(Unassigned::Locked { awaiting, has_succeeded })
         }
         RunNow::Unknown | RunNow::Succeeded | RunNow::Failed(_) | RunNow::Stopped(_) => {
             Err(UnassignError::NotAssigned(stem, "open"))
@@ -233,9 +238,11 @@ mod tests {
     #[test]
     fn a_run_that_succeeds_before_it_can_be_cancelled_is_told_of() {
         let fake = Fake::new(&[("a.wip.md", "---\ntitle: t\nsession_id: r1\n---\n")]);
-        let table = Table { ends_at_cancel: true, ..Table::of(&[("r1", RunNow::Open { asking: Vec::new() })]) };
-        let done = take(&fake, &table, true, Timestamp::default());
+        let ends = || Table { ends_at_cancel: true, ..Table::of(&[("r1", RunNow::Open { asking: Vec::new() })]) };
+        let done = take(&fake, &ends(), true, Timestamp::default());
         assert!(matches!(done, Ok(Unassigned::Locked { has_succeeded: true, .. })), "{done:?}");
+        let again = take(&fake, &ends(), true, Timestamp::default());
+        assert!(matches!(again, Ok(Unassigned::Locked { has_succeeded: true, .. })), "{again:?}");
     }
 
     /// R37: in the moment of the cancel nobody can take it any more.
