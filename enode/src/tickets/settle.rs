@@ -78,9 +78,7 @@ pub(super) async fn questions_of_done(folder: &Arc<Folder>, runs: &impl Runs) ->
 /// The steps whose question stands last in a done ticket, without an answer.
 fn left_unanswered(queue: &Queue) -> Vec<Origin> {
     let is_open = |it: &&Arc<Ticket>| it.awaiting.as_ref().is_some_and(|answer| !queue.has(answer));
-    // Who writes the answer under the ticket's own name has not ended it.
-    let is_alone = |it: &&Arc<Ticket>| queue.twins().iter().all(|twin| twin.stem != it.stem);
-    let done = queue.tickets().iter().filter(|it| it.lane == Lane::Done).filter(is_open).filter(is_alone);
+    let done = queue.tickets().iter().filter(|it| it.lane == Lane::Done).filter(is_open);
     done.filter_map(|it| Origin::of_last(it.text.body())).collect()
 }
 
