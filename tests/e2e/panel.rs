@@ -159,10 +159,9 @@ fn r44_the_board_draws_the_line_of_the_list_under_any_suffix() {
     assert_eq!(cards.collect::<Vec<_>>(), [line.iter().map(String::as_str).collect(), vec!["w", "p0"]].concat());
 }
 
-/// As `enode drain --wait` says it, and by no other word than the owner's.
 #[test]
-fn the_nodes_page_says_when_the_machine_can_be_powered_off() {
-    const SAFE: &str = "safe to power off";
+fn the_nodes_page_says_when_the_machine_is_drained() {
+    const SAFE: &str = "<b>Drained</b>";
     let mediator = Mediator::start(Engine::Sqlite);
     let table = "[panel]\nlisten = \"127.0.0.1:0\"\n";
     let agent = Agent::start_with(&mediator, &AgentOptions { extra: table, ..AgentOptions::builder("n1") });

@@ -40,6 +40,21 @@ fn check_notices_slips_in_keys_and_names_and_says_what_is_meant() {
     assert!(found.len() == 1 && found[0].0 == "z.md" && found[0].1.contains("folder"), "{found:?}");
 }
 
+/// Where a file's name is a stem as well, the stem is meant.
+#[test]
+fn a_ticket_is_named_by_its_stem_or_by_its_file() {
+    let queue = Queue::new(None);
+    queue.write("a.md", "---\ntitle: one\n---\n");
+    queue.write("b.done.wip.md", "---\ntitle: two\nowner: me\n---\n");
+    for (name, title) in
+        [("a", "one"), ("a.md", "one"), ("a.done.md", "one"), ("b.done", "two"), ("b.done.wip.md", "two")]
+    {
+        assert_eq!(queue.json(&["show", name])["title"], title, "{name}");
+    }
+    queue.cli(&["done", "b.done"]).ok();
+    assert!(queue.path("b.done.done.md").exists(), "{:?}", queue.files());
+}
+
 #[test]
 fn a_worker_that_leaves_tickets_for_ever_points_to_check() {
     let mediator = Mediator::start(Engine::Sqlite);

@@ -76,7 +76,9 @@ pub(super) async fn write(
         Err(AnswerError::Io(error)) => return Err(Fault::folder(panel.folder.path(), &error)),
         Err(AnswerError::Empty) => (StatusCode::UNPROCESSABLE_ENTITY, "Say something, or choose.".to_owned()),
         // In its own words these lead to the command line.
-        Err(AnswerError::Missing(_) | AnswerError::NotAsking(_) | AnswerError::Answered(..)) => {
+        Err(
+            AnswerError::Missing(_) | AnswerError::NotAsking(_) | AnswerError::InHand(..) | AnswerError::Answered(..),
+        ) => {
             let why = "Not taken: That question is not asked any more. What is asked now stands here.";
             (StatusCode::CONFLICT, why.to_owned())
         }
@@ -86,7 +88,9 @@ pub(super) async fn write(
             );
             (StatusCode::CONFLICT, why)
         }
-        Err(error @ AnswerError::Unfit(_)) => (StatusCode::CONFLICT, format!("Not taken: {error}.")),
+        Err(error @ (AnswerError::Changed | AnswerError::Unfit(_))) => {
+            (StatusCode::CONFLICT, format!("Not taken: {error}."))
+        }
     };
     again(&panel, &visit, &name, &fields, code, why).await
 }
@@ -107,6 +111,11 @@ async fn said(panel: &Shared, awaiting: &Stem, fields: &Fields) -> Result<Result
     };
     if picked.is_empty() {
         return Ok(Ok(text));
+    }
+    if fields.get("seen").is_empty() {
+        return Ok(Err(Unsaid::Choice(
+            "Not taken: letters mean nothing without the question that offered them.".to_owned(),
+        )));
     }
     let sight = panel.look().await?;
     // Only an open question is looked for: what has no name but an answer's is told by writing it.

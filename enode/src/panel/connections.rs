@@ -115,7 +115,7 @@ async fn one(socket: TcpStream, seat: Arc<Seat>, pages: Router, limits: Limits, 
         request.extensions_mut().insert(of.clone());
         pages.call(request)
     });
-    let io = TokioIo::new(Io { socket, stall: limits.stall, stalled: None });
+    let io = TokioIo::new(Io { socket, seat: seat.clone(), stall: limits.stall, stalled: None });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
@@ -143,6 +143,7 @@ async fn one(socket: TcpStream, seat: Arc<Seat>, pages: Router, limits: Limits, 
 /// A socket that does not wait for ever for somebody to read.
 struct Io {
     socket: TcpStream,
+    seat: Arc<Seat>,
     stall: Duration,
     /// Runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
@@ -154,8 +155,11 @@ impl Io {
             self.stalled = None;
             return written;
         }
-        let within = self.stall;
-        let timer = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(within)));
+        let (within, seat) = (self.stall, &self.seat);
+        let timer = self.stalled.get_or_insert_with(|| {
+            seat.keep();
+            Box::pin(tokio::time::sleep(within))
+        });
         if timer.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the other end takes nothing")));
         }

@@ -10,7 +10,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Redirect, Response},
 };
-use shared::{domain::Drain, ticket::Queue};
+use shared::{NodeId, domain::Drain, ticket::Queue};
 
 use super::{
     Panel, Shared,
@@ -55,7 +55,7 @@ pub(super) struct Node {
     pub(super) silence: String,
     /// What becomes of what runs.
     pub(super) follows: Vec<String>,
-    /// Nothing of a Run is here, and nothing will be granted.
+    /// Nothing of a Run is here, and the mediator has acknowledged the drain.
     pub(super) is_drained: bool,
 }
 
@@ -92,7 +92,7 @@ impl Node {
         match asked {
             Ok(Ok(agent)) => {
                 node.follows = said::follows(&agent, drain);
-                node.is_drained = node.broken.is_empty() && is_drained(&agent, drain);
+                node.is_drained = node.broken.is_empty() && is_drained(&config.nodes(), &agent, drain);
                 node.agent = Some(agent);
             }
             Ok(Err(error)) => node.silence = error.to_string(),
@@ -131,13 +131,15 @@ impl Node {
     }
 }
 
-/// Whether the mediator has acknowledged the owner's word for every node, and none has anything of a Run.
-fn is_drained(agent: &AgentStatus, want: Drain) -> bool {
+/// Whether the mediator has acknowledged the owner's word for every node, and none has anything of a Run, as far as the agent
+/// has heard. `enode drain --wait` asks the mediator as well.
+fn is_drained(nodes: &[NodeId], agent: &AgentStatus, want: Drain) -> bool {
     let is_free = |it: &NodeStatus| {
         let is_heard = it.accepted && it.superseded.is_none() && it.drain >= want;
         is_heard && it.lease.is_none() && it.step.is_none() && !it.live_processes
     };
-    want != Drain::None && agent.connected && agent.nodes.iter().all(is_free)
+    let has = |id: &NodeId| agent.nodes.iter().any(|it| it.node_id == *id && is_free(it));
+    want != Drain::None && agent.connected && nodes.iter().all(has)
 }
 
 /// What runs on a node.

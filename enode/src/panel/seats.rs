@@ -1,7 +1,7 @@
 //! Room for connections. When all of it is taken, whoever comes gets the place of the one that has done nothing for
 //! longest: a fixed number that waits for places to come free would let those who hold them and say nothing keep everybody
-//! else out. Only what is at work keeps its place whoever comes, and for a moment what has just come: its request is on its
-//! way. While all do, whoever comes waits.
+//! else out. Only what is at work keeps its place whoever comes, and for a moment whoever has just come, whose request is on its
+//! way, and whoever has just taken a part of a long answer. While all do, whoever comes waits.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{self, BootTime};
 
-/// How long who has just come keeps a place without a word. Those who say nothing hold up the others by no more than that.
+/// How long a place is kept without a sign. Those who say nothing hold up the others by this for each time that all places are
+/// taken once more.
 const FRESH: Duration = Duration::from_millis(200);
 
 /// All places.
@@ -37,7 +38,7 @@ struct Taken {
 struct State {
     last: u64,
     is_at_work: bool,
-    /// When it came, until it has said something.
+    /// When it came, until it has said something; or when it has taken a part of its answer.
     fresh: Option<BootTime>,
     leave: CancellationToken,
 }
@@ -140,6 +141,13 @@ impl Seat {
         self.leave.cancelled().await;
     }
 
+    /// A part of an answer was taken, and more is to come.
+    pub(super) fn keep(&self) {
+        if let Some(state) = self.seats.taken().seats.get_mut(&self.id) {
+            state.fresh = Some(clock::boot_time());
+        }
+    }
+
     /// Keeps the place while a request is worked on.
     pub(super) fn work(self: &Arc<Self>) -> Work {
         self.seats.taken().note(self.id, true);
@@ -214,5 +222,8 @@ mod tests {
         assert!(b.leave.is_cancelled() && !a.leave.is_cancelled(), "it has had its turn");
         seats.wait().await;
         assert!(a.leave.is_cancelled() && !c.leave.is_cancelled(), "nobody leaves for who waits");
+        drop(c.work());
+        c.keep();
+        assert!(seats.taken().free_one(now).is_err(), "it takes a long answer");
     }
 }

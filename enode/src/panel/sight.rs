@@ -100,7 +100,7 @@ impl Panel {
             return Ok(few([]));
         }
         let (templates, sight) = (self.templates.clone(), sight.clone());
-        self.off(move |_| few(check::without_template(&sight.queue, &templates))).await
+        self.off(move |_| few(check::without_template(&sight.page, &templates))).await
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
     new::publish_new,
     queue_lock::QueueLock,
     repair::repair,
-    runs::{Question, RunNow, Runs, Trouble},
+    runs::{Ask, Question, RunNow, Runs, Trouble},
 };
 
 /// Why there is no answer.
@@ -28,6 +28,9 @@ pub enum AnswerError {
     /// It does not ask.
     #[error("{0} asks nothing: `enode tickets list --state answer_wait` shows those that do")]
     NotAsking(Stem),
+    /// Somebody works on it.
+    #[error("{0} asks nobody while it is in progress: {1} has it")]
+    InHand(Stem, String),
     /// It has its answer.
     #[error("{0} was answered already, in {1}: it asks nothing more; read there what was said")]
     Answered(Stem, String),
@@ -36,6 +39,9 @@ pub enum AnswerError {
         "there is a file {0} already: look at it; an answer counts once its name ends with the done suffix and it says something"
     )]
     Begun(String),
+    /// It answers another question than the ticket asks by now.
+    #[error("the question was changed meanwhile: read what it asks now")]
+    Changed,
     /// It says what the question does not offer.
     #[error("the answer does not fit the question: {0}")]
     Unfit(String),
@@ -77,7 +83,7 @@ pub fn answer_if(
     }
     let body = ticket.text.body();
     if !is_asked(body) {
-        return Err(AnswerError::Unfit("the question was changed meanwhile; read what it asks now".to_owned()));
+        return Err(AnswerError::Changed);
     }
     fits(body, text).map_err(AnswerError::Unfit)?;
     match publish(folder, &ticket, &awaiting, text)? {
@@ -120,26 +126,25 @@ fn asking(folder: &Folder, queue: &Queue, stem: &Stem) -> Result<(Arc<Ticket>, S
         let Some(ticket) = queue.tickets().iter().find(has_asked).or_else(|| queue.find(stem)) else {
             return AnswerError::Missing(stem.clone());
         };
-        let last = ticket.awaiting.as_ref().filter(|it| queue.lane(it) == Some(Lane::Done));
-        match last.filter(|_| ticket.lane != Lane::Done) {
-            Some(answer) => AnswerError::Answered(ticket.stem.clone(), folder.name(answer, Lane::Done)),
-            None => AnswerError::NotAsking(ticket.stem.clone()),
+        let asked = ticket.stem.clone();
+        match (ticket.lane, queue.answer_of(ticket)) {
+            (Lane::Waiting, Some(answer)) => AnswerError::Answered(asked, folder.name(answer, Lane::Done)),
+            (Lane::InProgress, _) => AnswerError::InHand(asked, ticket.owner.clone()),
+            (Lane::Waiting, None) | (Lane::Done, _) => AnswerError::NotAsking(asked),
         }
     })
 }
 
 /// A step's question as a person reads it in the ticket.
 pub(super) async fn text_of(runs: &impl Runs, question: &Question) -> Result<String, Trouble> {
-    let form = form_of(runs, &question.origin).await?;
+    let form = open_ask(runs, &question.origin).await?.and_then(|ask| ask.form);
     let shape = form.and_then(|form| serde_json::from_str::<Value>(&form).ok()).map(|form| shape(&form));
     let shape = shape.filter(|shape| !shape.is_empty()).map(|shape| format!("\n\n{shape}")).unwrap_or_default();
     Ok(format!("{}{shape}", question.text.trim()))
 }
 
-/// The JSON Schema that the answer to an open question must fit; `None`: any JSON.
-async fn form_of(runs: &impl Runs, origin: &Origin) -> Result<Option<String>, Trouble> {
-    let ask = runs.asks().await?.into_iter().find(|ask| ask.origin == *origin);
-    Ok(ask.and_then(|ask| ask.form))
+async fn open_ask(runs: &impl Runs, origin: &Origin) -> Result<Option<Ask>, Trouble> {
+    Ok(runs.asks().await?.into_iter().find(|ask| ask.origin == *origin))
 }
 
 /// What stands above the list of fields.
@@ -278,8 +283,7 @@ pub(super) async fn pass_on(
         return Ok(Passed::Nothing);
     };
     let Some(question) = still_asks(runs, run, &origin).await? else { return Ok(Passed::Over) };
-    let answer = ticket.awaiting.as_ref().filter(|stem| queue.lane(stem) == Some(Lane::Done));
-    let Some(stem) = answer else { return Ok(Passed::Nothing) };
+    let Some(stem) = queue.answer_of(ticket) else { return Ok(Passed::Nothing) };
     if queue.is_unsaid(ticket, stem) {
         // In line it waits until that is written.
         return Ok(Passed::Back(
@@ -289,8 +293,15 @@ pub(super) async fn pass_on(
     }
     let Some(answer) = queue.find(stem) else { return Ok(Passed::Nothing) };
     let text = question::answer_text(answer.text.body());
-    let form = form_of(runs, &origin).await?;
-    match runs.answer(&origin, &to_json(text, form.as_deref())).await {
+    let ask = open_ask(runs, &origin).await?;
+    let answered = match ask {
+        // Asked to answer all the same, the mediator would say that of our token, and of all that we ask of it.
+        Some(Ask { may_answer: false, .. }) => Err(Trouble::Refused(format!(
+            "the contract names who may answer, and a worker of this queue is not among them: they say `mediator answer {run}`"
+        ))),
+        ask => runs.answer(&origin, &to_json(text, ask.and_then(|ask| ask.form).as_deref())).await,
+    };
+    match answered {
         Ok(()) => Ok(Passed::On),
         // Two who pass it on at once are no reason to ask a person again.
         Err(Trouble::Refused(_)) if still_asks(runs, run, &origin).await?.is_none() => Ok(Passed::On),

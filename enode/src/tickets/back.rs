@@ -168,6 +168,25 @@ fn rewrite(
     now: Timestamp,
 ) -> Result<Returned, BadReturn> {
     edit::keep_place(text, ticket.created_ns)?;
+    let open = ticket.awaiting.clone().filter(|awaiting| queue.unmet(ticket).contains(awaiting));
+    let asks_next = match how {
+        Return::Ask { origin: Some(origin), .. } => Origin::of_last(text.body()).as_ref() != Some(origin),
+        Return::Plain | Return::Attempt(_) | Return::Ask { origin: None, .. } => false,
+    };
+    match open {
+        // Its lock holds. A second question over it would leave the first in `deps`, and offer it nowhere.
+        Some(awaiting) if !asks_next => {
+            edit::clear_owner(text);
+            return Ok(Returned::Asked { awaiting });
+        }
+        // The step has its answer from elsewhere.
+        Some(awaiting) => {
+            let mut deps = text.deps().0;
+            deps.retain(|dep| *dep != awaiting);
+            text.set_deps(&deps);
+        }
+        None => {}
+    }
     let way_on = || question::way_on(&ticket.stem);
     let asked = match how {
         Return::Plain => None,

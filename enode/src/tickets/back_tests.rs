@@ -68,6 +68,25 @@ fn r26_the_third_attempt_is_a_question_that_keeps_the_old_deps() {
     assert_eq!(shared::ticket::order::candidates(&fake.folder.read().unwrap()).count(), 0);
 }
 
+/// A person has claimed what asks, or renamed it, and let it go again.
+#[test]
+fn a_question_without_an_answer_stays_the_one_that_is_asked() {
+    const ASKED: &str = "---\ntitle: t\nattempts: 2\ndeps: [old, q]\nawaiting: q\nowner: me\n---\n## 질문 1\n\n\
+                         <!-- asked by run r1 step ok attempt 1 -->\n\n?\n";
+    let origin = |step: &str| Some(Origin { run: "r1".to_owned(), step: step.to_owned(), attempt: 1 });
+    let ask = |origin| Return::Ask { text: "?".to_owned(), origin };
+    for how in [Return::Plain, attempt(), ask(None), ask(origin("ok"))] {
+        let fake = Fake::new(&[("a.wip.md", ASKED)]);
+        assert_eq!(give(&fake, None, &how), Returned::Asked { awaiting: Stem::new("q").unwrap() }, "{how:?}");
+        assert_eq!(plain(&fake.text("a.md")), ASKED.replace("owner: me\n", ""), "{how:?}");
+    }
+    // The step was answered elsewhere, and the next one asks.
+    let fake = Fake::new(&[("a.wip.md", ASKED)]);
+    assert!(matches!(give(&fake, None, &ask(origin("next"))), Returned::Asked { .. }));
+    let text = fake.text("a.md");
+    assert!(text.contains("\ndeps: [old, a-answer-2]\nawaiting: a-answer-2\n"), "{text}");
+}
+
 #[test]
 fn r27_a_fresh_block_asks_at_once_and_an_old_one_does_not() {
     let fresh = format!("{HELD}\n## 블록\nno key\n");
@@ -159,6 +178,7 @@ fn r26_what_a_run_asks_forgives_no_attempt() {
     let how = Return::Ask { text: "which?".to_owned(), origin: None };
     assert!(matches!(give(&fake, Some("r1"), &how), Returned::Asked { .. }));
     std::fs::rename(fake.folder.at("a.md"), fake.folder.at("a.wip.md")).unwrap();
+    std::fs::write(fake.folder.at("a-answer-1.done.md"), "this one\n").unwrap();
     assert!(matches!(give(&fake, None, &attempt()), Returned::Asked { .. }), "{:?}", fake.files());
     assert!(fake.text("a.md").contains("\nattempts: 0\n"));
 }

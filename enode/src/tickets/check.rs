@@ -11,6 +11,7 @@ use super::{
     repair::repair,
     slips::{Awaited, odd_names},
     template::{Templates, Usable, listed},
+    view::Page,
 };
 
 /// What sort of fault.
@@ -125,12 +126,12 @@ pub fn stuck(queue: &Queue) -> usize {
     queue.unread().len() + order::accidents(queue).count() + order::cycles(queue).iter().map(Vec::len).sum::<usize>()
 }
 
-/// Open tickets that no worker with these templates takes, once for each reason, and templates that cannot be used.
+/// Tickets in line that no worker with these templates takes, once for each reason, and templates that cannot be used.
 #[must_use]
-pub fn without_template(queue: &Queue, templates: &Templates) -> Vec<Fault> {
+pub fn without_template(page: &Page, templates: &Templates) -> Vec<Fault> {
     let (mut usable, mut left) = (Usable::new(templates), Vec::<(String, String, Vec<Stem>)>::new());
-    for ticket in order::line(queue).into_iter().map(|entry| entry.ticket) {
-        let Err(why) = usable.of(&ticket).map_err(|why| why.to_string()) else { continue };
+    for ticket in page.tickets.iter().filter(|it| it.place.is_some()) {
+        let Err(why) = usable.of(&ticket.kind).map_err(|why| why.to_string()) else { continue };
         match left.iter_mut().find(|it| it.0 == why) {
             Some((.., stems)) => stems.push(ticket.stem.clone()),
             None => left.push((why, ticket.file.clone(), vec![ticket.stem.clone()])),
@@ -139,8 +140,9 @@ pub fn without_template(queue: &Queue, templates: &Templates) -> Vec<Fault> {
     let idle = templates.lint().into_iter().map(|(path, why)| (why.to_string(), path.display().to_string()));
     let idle: Vec<_> = idle.filter(|(why, _)| left.iter().all(|it| it.0 != *why)).collect();
     let fault = |file: String, message: String| Fault { kind: Kind::Template, file, message };
-    let waiting =
-        left.into_iter().map(|(why, file, stems)| fault(file, format!("{why}; no worker takes {}", listed(&stems))));
+    let waiting = left
+        .into_iter()
+        .map(|(why, file, stems)| fault(file, format!("{why}; left alone until then: {}", listed(&stems))));
     waiting.chain(idle.into_iter().map(|(why, file)| fault(file, why))).collect()
 }
 
@@ -211,7 +213,7 @@ mod tests {
         let fake = Fake::new(&[("a.md", "---\nkind: odd\n---\n"), ("b.done.md", "---\nkind: odd\n---\n")]);
         let templates = tempfile::tempdir().unwrap();
         let with = Templates { folder: Some(templates.path().to_owned()), ..Templates::default() };
-        let faults = || without_template(&fake.folder.read().unwrap(), &with);
+        let faults = || without_template(&super::super::view::page(&fake.folder.read().unwrap()), &with);
         assert_eq!(of(&faults()), [("template", "a.md")]);
         assert!(faults()[0].message.contains("odd.yaml or default.yaml"), "{:?}", faults());
         let contract = "requires: [{as: w, capability: c}]\nsteps: [{id: s, uses: w, run: ['true']}]\n";

@@ -4,7 +4,11 @@ use std::{io, sync::Arc};
 
 use shared::{
     RunId, Timestamp,
-    ticket::{Document, Lane, Stem, Ticket, edit, key, order},
+    ticket::{
+        Document, Lane, Stem, Ticket, edit,
+        key::{self, BadValue},
+        order,
+    },
 };
 
 use super::{
@@ -53,6 +57,9 @@ pub enum ClaimError {
         /// What is wrong.
         why: String,
     },
+    /// Who has it cannot be written.
+    #[error("--owner: {0}")]
+    Owner(#[from] BadValue),
     /// Its file was moved or changed at this moment.
     #[error("{0} was moved or changed by somebody else at this moment: look again")]
     Moved(Stem),
@@ -126,12 +133,19 @@ pub fn by_hand(folder: &Folder, stem: &Stem, owner: &str, now: Timestamp) -> Res
     if !unmet.is_empty() {
         return Err(ClaimError::Waits { stem: ticket.stem.clone(), unmet });
     }
+    let claims = |text: &mut Document| edit::claim_by_hand(text, owner, now, ticket.created_ns);
+    // Before anything is moved: what is refused has changed nothing.
+    claims(&mut Document::clone(&ticket.text))?;
     match take(folder, &ticket)? {
         Ok(()) => {}
         Err(Lost::Taken) => return Err(ClaimError::NotOpen(ticket.stem.clone(), "in progress")),
         Err(Lost::Gone) => return Err(ClaimError::Moved(ticket.stem.clone())),
     }
-    write_keys(folder, &ticket, |text| edit::claim_by_hand(text, owner, now, ticket.created_ns))?;
+    if let Err(error) = write_keys(folder, &ticket, claims) {
+        let back = moves::take(folder, &folder.name(&ticket.stem, Lane::InProgress), &ticket.file, "unclaim");
+        tracing::debug!(?back, "the claim is undone");
+        return Err(error);
+    }
     Ok(ticket)
 }
 
@@ -157,7 +171,7 @@ pub fn assign(folder: &Folder, ticket: &Ticket, run: &RunId, owner: &str, now: T
 fn write_keys(
     folder: &Folder,
     ticket: &Ticket,
-    edit: impl FnOnce(&mut Document) -> Result<(), shared::ticket::key::BadValue>,
+    edit: impl FnOnce(&mut Document) -> Result<(), BadValue>,
 ) -> Result<(), ClaimError> {
     let file = folder.name(&ticket.stem, Lane::InProgress);
     let read = match folder.read_file(&file) {

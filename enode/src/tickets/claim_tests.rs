@@ -63,6 +63,19 @@ fn r25_a_hand_claim_says_who_has_it_and_no_run() {
     assert!(error("e").contains("frontmatter"));
 }
 
+/// A claim that cannot be written would keep the ticket for nobody.
+#[test]
+fn a_hand_claim_that_is_refused_has_changed_nothing() {
+    let asks = "---\ntitle: t\ndeps: [q]\nawaiting: q\n---\n## 질문 1\n?\n";
+    let fake = Fake::new(&[("a.md", asks)]);
+    let (before, stem) = (fake.files(), Stem::new("a").unwrap());
+    let claim = |owner: &str| by_hand(&fake.folder, &stem, owner, Timestamp::default());
+    assert!(claim("me\nsession_id: x").unwrap_err().to_string().contains("--owner"));
+    assert_eq!(fake.files(), before);
+    claim("me").unwrap();
+    assert_eq!(fake.names(), ["a.wip.md"], "who could answer may do it himself");
+}
+
 #[test]
 fn a_ticket_that_was_taken_away_is_not_written_to() {
     let fake = Fake::new(&[("a.md", "---\n---\n")]);

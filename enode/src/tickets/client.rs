@@ -220,6 +220,8 @@ impl Runs for Client {
         let page = self.call(self.runs().list_asks(self.mediators.request(ListAsksRequest {}))).await?;
         let ask = |it: proto::v1::AskView| Ask {
             origin: Origin { run: it.run_id, step: it.step, attempt: it.attempt },
+            work: it.work_id,
+            may_answer: it.may_answer,
             form: Some(it.form).filter(|form| !form.is_empty()),
         };
         Ok(page.asks.into_iter().map(ask).collect())

@@ -13,7 +13,7 @@ use shared::{
 use super::{
     Folder,
     links::Links,
-    runs::{Ask, End, Queued, RunNow, RunOf, Runs, Trouble},
+    runs::{Ask, End, Question, Queued, RunNow, RunOf, Runs, Trouble},
 };
 
 /// A queue.
@@ -62,6 +62,8 @@ pub(super) struct Table {
     pub(super) runs: BTreeMap<String, RunNow>,
     pub(super) silent: bool,
     pub(super) form: Option<String>,
+    /// The contracts let others answer, and not us.
+    pub(super) is_answered_by_others: bool,
     /// What it refuses.
     pub(super) refuses: Option<&'static str>,
     /// Runs whose contract has this word in it wait for a machine that is not there.
@@ -148,7 +150,13 @@ impl Runs for Table {
             RunNow::Open { asking } => asking.as_slice(),
             RunNow::Unknown | RunNow::Succeeded | RunNow::Failed(_) | RunNow::Stopped(_) => &[],
         });
-        Ok(asking.map(|it| Ask { origin: it.origin.clone(), form: self.form.clone() }).collect())
+        let ask = |it: &Question| Ask {
+            origin: it.origin.clone(),
+            work: self.works.get(&it.origin.run).cloned(),
+            may_answer: !self.is_answered_by_others,
+            form: self.form.clone(),
+        };
+        Ok(asking.map(ask).collect())
     }
     async fn answer(&self, origin: &Origin, json: &str) -> Result<(), Trouble> {
         self.hear(format!("answer {} {} {json}", origin.run, origin.step))

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use shared::ticket::{Hold, Lane, Queue, Stem, Ticket, line, question::Origin};
+use shared::ticket::{Hold, Queue, Stem, Ticket, line, question::Origin};
 
 use super::{
     ask::{self, Passed},
@@ -70,7 +70,7 @@ impl<R: Runs> Worker<R> {
 /// Open tickets whose last question a step has asked, and which have its answer; whether they may be taken.
 fn answered(queue: &Queue) -> Vec<(Arc<Ticket>, Stem, bool)> {
     let answered = |ticket: &Ticket| {
-        let answer = ticket.awaiting.clone().filter(|stem| queue.lane(stem) == Some(Lane::Done))?;
+        let answer = queue.answer_of(ticket).cloned()?;
         Origin::of_last(ticket.text.body()).map(|_| answer)
     };
     let entries = line(queue).into_iter().filter_map(|entry| match entry.hold {

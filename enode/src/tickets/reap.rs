@@ -77,14 +77,13 @@ pub struct Looked {
 }
 
 /// What every worker of a queue does from time to time: looks after tickets in progress, then after questions that
-/// nobody needs an answer to, or will answer.
+/// nobody needs an answer to, or will answer. What was done is in `looked`.
 ///
 /// # Errors
 /// [`Trouble`]; what was done before it stays done.
-pub async fn look_after(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Looked, Trouble> {
-    let reaped = reap(folder, runs, clock::now(), grace()).await?;
-    let settled = settle::needless_questions(folder, runs).await?;
-    Ok(Looked { reaped, settled, cancelled: settle::questions_of_done(folder, runs).await? })
+pub async fn look_after(folder: &Arc<Folder>, runs: &impl Runs, looked: &mut Looked) -> Result<(), Trouble> {
+    reap(folder, runs, clock::now(), grace(), &mut looked.reaped).await?;
+    settle::settle(folder, runs, looked).await
 }
 
 /// Looks at every ticket in progress once, `now` being when and [`GRACE`] the grace in earnest.
@@ -96,15 +95,15 @@ pub async fn reap(
     runs: &impl Runs,
     now: Timestamp,
     grace: Duration,
-) -> Result<Vec<Reaped>, Trouble> {
+    reaped: &mut Vec<Reaped>,
+) -> Result<(), Trouble> {
     let queue = off(folder, |folder| folder.read()).await?;
     let held: Vec<Arc<Ticket>> = queue.tickets().iter().filter(|it| it.lane == Lane::InProgress).cloned().collect();
     if held.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     // Before anything is judged, also what needs no Run to be judged.
     runs.reach().await?;
-    let mut reaped = Vec::new();
     for ticket in held {
         match one(folder, runs, &queue, &ticket, now, grace).await {
             Ok(Some(deed)) => reaped.push(Reaped { stem: ticket.stem.clone(), deed }),
@@ -116,7 +115,7 @@ pub async fn reap(
             Err(trouble) => return Err(trouble),
         }
     }
-    Ok(reaped)
+    Ok(())
 }
 
 async fn one(

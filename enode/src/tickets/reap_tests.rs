@@ -14,7 +14,8 @@ fn held(keys: &str) -> String {
 
 fn reap_now(fake: &Fake, table: &Table, now: Timestamp) -> Result<Vec<Reaped>, Trouble> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(reap(&fake.folder, table, now, GRACE))
+    let mut reaped = Vec::new();
+    runtime.block_on(reap(&fake.folder, table, now, GRACE, &mut reaped)).map(|()| reaped)
 }
 
 /// What becomes of one ticket in progress, `after` seconds from now.
@@ -232,4 +233,23 @@ fn a_step_that_was_answered_since_its_run_was_seen_asks_nobody_again() {
     // The next question is another one.
     let next = judged(Origin { step: "next".to_owned(), ..origin });
     assert!(matches!(next, Some(Deed::Asked { .. })), "{next:?}");
+}
+
+/// A contract may name who answers. That says nothing of the other tickets, and asking the mediator would end the worker.
+#[test]
+fn an_answer_that_others_must_give_is_asked_for_again_and_ends_nobodys_work() {
+    let origin = Origin { run: "r1".to_owned(), step: "ok".to_owned(), attempt: 1 };
+    let asking = RunNow::Open { asking: vec![Question { origin, text: "?".to_owned() }] };
+    let table = Table { is_answered_by_others: true, ..Table::of(&[("r1", asking), ("r2", RunNow::Succeeded)]) };
+    let asked = format!(
+        "{}\n## 질문 1\n\n<!-- asked by run r1 step ok attempt 1 -->\n\n?\n",
+        held("deps: [q]\nawaiting: q\nsession_id: r1\nowner: me\n")
+    );
+    let files = [("a.wip.md", &*asked), ("b.wip.md", &held("session_id: r2\n")), ("q.done.md", "yes\n")];
+    let fake = Fake::new(&files);
+    reap_now(&fake, &table, crate::clock::now()).unwrap();
+    assert_eq!(fake.names(), ["a.md", "b.done.md", "q.done.md"]);
+    let text = fake.text("a.md");
+    assert!(text.contains("who may answer") && text.contains("mediator answer r1") && text.contains("> yes"), "{text}");
+    assert_eq!(table.count("answer"), 0);
 }

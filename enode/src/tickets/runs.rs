@@ -84,6 +84,10 @@ pub struct Queued {
 pub struct Ask {
     /// Which.
     pub origin: Origin,
+    /// What its Run is for.
+    pub work: Option<String>,
+    /// Whether it takes an answer from us.
+    pub may_answer: bool,
     /// The JSON Schema that its answer must fit; `None`: any JSON.
     pub form: Option<String>,
 }
@@ -108,12 +112,6 @@ pub trait Runs: Send + Sync {
     fn answer(&self, origin: &Origin, json: &str) -> impl Future<Output = Result<(), Trouble>> + Send;
     /// Ends a Run.
     fn cancel(&self, run: &RunId) -> impl Future<Output = Result<(), Trouble>> + Send;
-}
-
-/// What a ticket's Runs are filed under.
-#[must_use]
-pub fn work_of(stem: &shared::ticket::Stem) -> String {
-    format!("ticket:{stem}")
 }
 
 /// A fresh id for a Run of the queue with this tag. Only such Runs are taken up again: another queue may have a ticket

@@ -4,49 +4,76 @@ use std::{io, sync::Arc};
 
 use shared::{
     RunId,
-    ticket::{Lane, Queue, Stem, Ticket, order, question::Origin},
+    ticket::{Lane, Queue, Stem, name::of_work, order, question::Origin},
 };
 
 use super::{
     Folder, ask,
     file_work::off,
     queue_lock::QueueLock,
+    reap::Looked,
     repair::repair,
-    runs::{self, RunNow, Runs, Trouble},
+    runs::{self, Ask, RunNow, Runs, Trouble},
 };
 
-/// Unlocks tickets whose question nobody needs an answer to any more: the step was answered elsewhere, or its Run has
-/// ended. The answer file says so. Gives back the names of the files.
-pub(super) async fn needless_questions(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Vec<String>, Trouble> {
+/// Unlocks tickets whose question needs no answer any more, and ends Runs whose question will get none.
+pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs, looked: &mut Looked) -> Result<(), Trouble> {
+    let asks = match runs.asks().await {
+        // Said by this mediator of all of them: it knows none.
+        Err(Trouble::Refused(why)) => {
+            tracing::warn!("cannot look after questions: {why}");
+            return Ok(());
+        }
+        asks => asks?,
+    };
+    // Read after that: what is asked now has a ticket that says so, or one that a person has ended.
     let queue = off(folder, |folder| folder.read()).await?;
-    let mut settled = Vec::new();
-    for (ticket, awaiting) in order::asking(&queue) {
+    needless_questions(folder, runs, &queue, &asks, looked).await?;
+    questions_of_done(folder, runs, &queue, &asks, looked).await
+}
+
+/// The step was answered elsewhere, or its Run has ended. The answer file says so.
+async fn needless_questions(
+    folder: &Arc<Folder>,
+    runs: &impl Runs,
+    queue: &Queue,
+    asks: &[Ask],
+    looked: &mut Looked,
+) -> Result<(), Trouble> {
+    for (ticket, awaiting) in order::asking(queue) {
         // A person's file is there, and not done or not mended.
         if queue.has(&awaiting) {
             continue;
         }
         let Some(origin) = Origin::of_last(ticket.text.body()) else { continue };
-        let Ok(run) = RunId::new(&origin.run) else { continue };
+        let Some(run) = RunId::new(&origin.run).ok().filter(|_| asks.iter().all(|ask| ask.origin != origin)) else {
+            continue;
+        };
         let answered = "The step was answered elsewhere, perhaps with `mediator answer`";
-        let why = match runs.get(&run).await? {
-            RunNow::Open { asking } if asking.iter().any(|it| it.origin == origin) => continue,
-            RunNow::Open { .. } => format!("{answered}. Run {run} goes on."),
-            RunNow::Succeeded => format!("{answered}. Run {run} has SUCCEEDED."),
-            RunNow::Failed(why) | RunNow::Stopped(why) => format!("The Run that asked has ended: {why}"),
+        let why = match runs.get(&run).await {
+            Ok(RunNow::Open { asking }) if asking.iter().any(|it| it.origin == origin) => continue,
+            Ok(RunNow::Open { .. }) => format!("{answered}. Run {run} goes on."),
+            Ok(RunNow::Succeeded) => format!("{answered}. Run {run} has SUCCEEDED."),
+            Ok(RunNow::Failed(why) | RunNow::Stopped(why)) => format!("The Run that asked has ended: {why}"),
             // This may be another fleet's mediator. A person's answer unlocks it as ever.
-            RunNow::Unknown => continue,
+            Ok(RunNow::Unknown) => continue,
+            Err(Trouble::Refused(why)) => {
+                tracing::warn!(ticket = %ticket.stem, "its question is left as it is: {why}");
+                continue;
+            }
+            Err(trouble) => return Err(trouble),
         };
         let stem = ticket.stem.clone();
-        match off(folder, move |folder| settle(folder, &stem, &awaiting, &why)).await {
-            Ok(file) => settled.extend(file),
+        match off(folder, move |folder| write(folder, &stem, &awaiting, &why)).await {
+            Ok(file) => looked.settled.extend(file),
             Err(trouble) => tracing::warn!(ticket = %ticket.stem, "its question could not be settled: {trouble}"),
         }
     }
-    Ok(settled)
+    Ok(())
 }
 
 /// Writes the answer to this question of a ticket. `None`: by now it has one, or the ticket asks the next.
-fn settle(folder: &Folder, stem: &Stem, awaiting: &Stem, why: &str) -> io::Result<Option<String>> {
+fn write(folder: &Folder, stem: &Stem, awaiting: &Stem, why: &str) -> io::Result<Option<String>> {
     let _lock = QueueLock::acquire(folder)?;
     let queue = repair(folder)?;
     let asking = order::asking(&queue).find(|(ticket, asked)| ticket.stem == *stem && asked == awaiting);
@@ -54,32 +81,37 @@ fn settle(folder: &Folder, stem: &Stem, awaiting: &Stem, why: &str) -> io::Resul
     Ok(ask::publish(folder, &ticket, awaiting, why)?.ok())
 }
 
-/// Cancels Runs that ask for a ticket which a person has ended by hand meanwhile: nobody will answer, and they would keep
-/// their nodes. Gives these Runs back.
-pub(super) async fn questions_of_done(folder: &Arc<Folder>, runs: &impl Runs) -> Result<Vec<RunId>, Trouble> {
-    let left = left_unanswered(&off(folder, |folder| folder.read()).await?);
-    let mut cancelled = Vec::new();
+/// Cancels Runs that ask for a ticket which a person has ended by hand meanwhile: nobody will hand them an answer, and they
+/// would keep their nodes.
+async fn questions_of_done(
+    folder: &Arc<Folder>,
+    runs: &impl Runs,
+    queue: &Queue,
+    asks: &[Ask],
+    looked: &mut Looked,
+) -> Result<(), Trouble> {
+    // By what the Run is for, not by the text of a ticket: that may be a copy of another one's.
+    let is_for_done = |ask: &&Ask| ask.work.as_deref().and_then(of_work).is_some_and(|stem| is_over(queue, &stem));
+    let left: Vec<RunId> = asks.iter().filter(is_for_done).filter_map(|ask| RunId::new(&ask.origin.run).ok()).collect();
     if left.is_empty() {
-        return Ok(cancelled);
+        return Ok(());
     }
     let tag = off(folder, |folder| QueueLock::acquire(folder)?.tag()).await?;
-    for ask in runs.asks().await?.into_iter().filter(|ask| left.contains(&ask.origin)) {
-        // Of a copy of another queue's ticket the Run is none of ours.
-        let Some(run) = RunId::new(&ask.origin.run).ok().filter(|run| runs::is_of(&tag, run)) else { continue };
+    // Another queue may have a ticket with the same stem.
+    for run in left.into_iter().filter(|run| runs::is_of(&tag, run)) {
         match runs.cancel(&run).await {
-            Ok(()) => cancelled.push(run),
+            Ok(()) => looked.cancelled.push(run),
             Err(Trouble::Refused(why)) => tracing::warn!(%run, "it asks for a ticket that is done: {why}"),
             Err(trouble) => return Err(trouble),
         }
     }
-    Ok(cancelled)
+    Ok(())
 }
 
-/// The steps whose question stands last in a done ticket, without an answer.
-fn left_unanswered(queue: &Queue) -> Vec<Origin> {
-    let is_open = |it: &&Arc<Ticket>| it.awaiting.as_ref().is_some_and(|answer| !queue.has(answer));
-    let done = queue.tickets().iter().filter(|it| it.lane == Lane::Done).filter(is_open);
-    done.filter_map(|it| Origin::of_last(it.text.body())).collect()
+/// It is done, and not only by the name of a file that hides it: an answer perhaps, under the ticket's own name.
+fn is_over(queue: &Queue, stem: &Stem) -> bool {
+    let is_done = queue.find(stem).is_some_and(|it| it.stem == *stem && it.lane == Lane::Done);
+    is_done && queue.twins().iter().all(|twin| twin.stem != *stem)
 }
 
 #[cfg(test)]

@@ -9,9 +9,14 @@ use super::{
 const ASKING: &str =
     "---\ntitle: t\ndeps: [q]\nawaiting: q\n---\n## 질문 1\n<!-- asked by run r1 step ok attempt 1 -->\n?\n";
 
+fn settle_all(fake: &Fake, table: &Table) -> Looked {
+    let (runtime, mut looked) = (tokio::runtime::Builder::new_current_thread().build().unwrap(), Looked::default());
+    runtime.block_on(settle(&fake.folder, table, &mut looked)).unwrap();
+    looked
+}
+
 fn settle_with(fake: &Fake, table: &Table) -> Vec<String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(needless_questions(&fake.folder, table)).unwrap()
+    settle_all(fake, table).settled
 }
 
 #[test]
@@ -23,6 +28,8 @@ fn a_question_that_nobody_asks_any_more_is_settled() {
         (asking(Origin { attempt: 2, ..origin }), true),
         (RunNow::Open { asking: Vec::new() }, true),
         (RunNow::Succeeded, true),
+        (RunNow::Failed("it broke".to_owned()), true),
+        (RunNow::Stopped("it was cancelled".to_owned()), true),
         // Perhaps it is another fleet's mediator that does not know it.
         (RunNow::Unknown, false),
     ] {
@@ -33,6 +40,10 @@ fn a_question_that_nobody_asks_any_more_is_settled() {
             (is_settled, is_settled),
             "{now:?}"
         );
+        if let RunNow::Failed(why) | RunNow::Stopped(why) = now {
+            let text = fake.text("q.done.md");
+            assert!(text.contains("has ended") && text.contains(&why), "{text}");
+        }
     }
 }
 
@@ -58,7 +69,7 @@ fn a_run_that_asks_for_a_ticket_that_is_done_is_cancelled() {
     let fake = Fake::new(&[]);
     let tag = QueueLock::acquire(&fake.folder).unwrap().tag().unwrap();
     let (ours, theirs) = (format!("t{tag}-1"), "tother-1".to_owned());
-    let asks = |run: &str| ASKING.replace("run r1", &format!("run {run}"));
+    let asks = ASKING.replace("run r1", &format!("run {ours}"));
     let end = |files: &[(&str, &str)]| {
         for name in fake.names() {
             std::fs::remove_file(fake.folder.at(&name)).unwrap();
@@ -70,18 +81,20 @@ fn a_run_that_asks_for_a_ticket_that_is_done_is_cancelled() {
             let origin = Origin { run: run.clone(), step: "ok".to_owned(), attempt: 1 };
             (run.clone(), RunNow::Open { asking: vec![Question { origin, text: String::new() }] })
         };
-        let table = Table { runs: [&ours, &theirs].map(open).into(), ..Table::default() };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let cancelled = runtime.block_on(questions_of_done(&fake.folder, &table)).unwrap();
-        assert_eq!(table.count("cancel"), cancelled.len());
-        (cancelled, table.count("asks"))
+        let works = [&ours, &theirs].map(|run| (run.clone(), "ticket:a".to_owned()));
+        let table = Table { runs: [&ours, &theirs].map(open).into(), works: works.into(), ..Table::default() };
+        let cancelled = settle_all(&fake, &table).cancelled;
+        assert_eq!((table.count("cancel"), table.count("asks")), (cancelled.len(), 1), "{files:?}");
+        cancelled
     };
-    let none = Vec::new();
-    assert_eq!(end(&[("a.done.md", &asks(&ours))]), (vec![RunId::new(&ours).unwrap()], 1));
-    assert_eq!(end(&[("a.done.md", &asks(&theirs))]), (none.clone(), 1), "a copy of another queue's");
-    assert_eq!(end(&[("a.md", &asks(&ours))]), (none.clone(), 0), "it waits for its answer");
-    assert_eq!(end(&[("a.wip.md", &asks(&ours))]), (none.clone(), 0), "a person has it in hand");
-    assert_eq!(end(&[("a.done.md", &asks(&ours)), ("q.done.md", "yes\n")]), (none.clone(), 0), "it is answered");
-    let slip = [("a.md", &*asks(&ours)), ("a.done.md", "---\n---\nyes\n")];
-    assert_eq!(end(&slip), (none, 0), "an answer under a wrong name");
+    let run = vec![RunId::new(&ours).unwrap()];
+    assert_eq!(end(&[("a.done.md", &asks)]), run);
+    assert_eq!(end(&[("a.done.md", "---\n---\n")]), run, "before the question stood in it");
+    assert_eq!(end(&[("a.done.md", &asks), ("q.done.md", "yes\n")]), run, "nobody hands the answer on");
+    assert_eq!(end(&[("a.md", &asks)]), [], "it waits for its answer");
+    assert_eq!(end(&[("a.md", &asks), ("b.done.md", &asks)]), [], "a copy of it is another ticket");
+    assert_eq!(end(&[("a.wip.md", &asks)]), [], "a person has it in hand");
+    for answer in ["---\n---\nyes\n", "yes\n"] {
+        assert_eq!(end(&[("a.md", &*asks), ("a.done.md", answer)]), [], "an answer under a wrong name");
+    }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use shared::{
     distance,
-    ticket::{Lane, NoTicket, Queue, Stem, Suffixes, Ticket, Unread, key},
+    ticket::{Document, Lane, NoTicket, Queue, Stem, Suffixes, Ticket, Unread, key},
 };
 
 use super::{
@@ -36,7 +36,7 @@ const TEXT: [&str; 4] = [".txt", ".text", ".markdown", ".md"];
 pub(super) struct Awaited<'a> {
     suffixes: &'a Suffixes,
     open: Vec<(Arc<Ticket>, Stem)>,
-    /// Those that do not speak for their stem, because another file has it.
+    /// Those that do not speak for their stem, because a file that is done has it.
     hidden: Vec<(Arc<Ticket>, Stem)>,
 }
 
@@ -47,7 +47,8 @@ impl<'a> Awaited<'a> {
             queue.unmet(it).contains(&awaiting).then(|| (it.clone(), awaiting))
         };
         let open = queue.tickets().iter().filter_map(asks).collect();
-        Self { suffixes, open, hidden: queue.twins().iter().filter_map(asks).collect() }
+        let is_hidden = |it: &&Arc<Ticket>| queue.lane(&it.stem) == Some(Lane::Done);
+        Self { suffixes, open, hidden: queue.twins().iter().filter(is_hidden).filter_map(asks).collect() }
     }
 
     fn done(&self, stem: &Stem) -> String {
@@ -64,7 +65,7 @@ impl<'a> Awaited<'a> {
     /// What to do with a file that somebody has written as one of these answers, and that answers nothing.
     pub(super) fn meant_by_unread(&self, it: &Unread) -> Option<String> {
         let (stem, lane) = it.name.as_ref()?;
-        if let Some((asks, _)) = self.hidden.iter().find(|(asks, _)| asks.stem == *stem) {
+        if let Some((asks, _)) = self.hidden.iter().find(|(asks, _)| asks.stem == *stem && *lane == Lane::Done) {
             return self.hidden_by_its_answer(asks);
         }
         let Some((asks, awaiting)) = self.open.iter().find(|(_, awaiting)| awaiting == stem) else {
@@ -104,7 +105,8 @@ impl<'a> Awaited<'a> {
     fn meant_by_name(&self, file: &str) -> Option<String> {
         let mut base = file;
         loop {
-            if let Some((asks, awaiting)) = self.open.iter().find(|(_, awaiting)| awaiting.as_str() == base) {
+            let stem = Stem::new(base).ok()?;
+            if let Some((asks, awaiting)) = self.open.iter().find(|(_, awaiting)| *awaiting == stem) {
                 return Some(self.misnamed(&asks.stem, awaiting));
             }
             let marks = [Lane::InProgress, Lane::Done].map(|lane| mark(self.suffixes, lane));
@@ -155,9 +157,10 @@ fn answers_in(folder: &DirEntry, name: &str, awaited: &Awaited<'_>) -> Vec<(Stri
 }
 
 fn begins_as_ticket(entry: &DirEntry) -> bool {
-    let mut first = [0; 4];
+    let mut first = Vec::new();
     let is_file = entry.file_type().is_ok_and(|it| it.is_file());
-    is_file && File::open(entry.path()).and_then(|mut it| it.read_exact(&mut first)).is_ok() && first == *b"---\n"
+    let mut read = || File::open(entry.path())?.take(16).read_to_end(&mut first);
+    is_file && read().is_ok() && Document::parse([&first, "\n---\n".as_bytes()].concat()).is_ok()
 }
 
 fn no_ticket(base: &str) -> String {
@@ -278,13 +281,19 @@ mod tests {
         let found = check::check(&fake.folder.read().unwrap(), fake.folder.suffixes());
         assert!(found.len() == 1 && found[0].file == "a.md", "{found:?}");
         assert_eq!(found[0].message, "a asks, and a.done.md hides it: if that is the answer, rename it to q.done.md");
+        // An editor that saves late, under the name that it had.
+        let fake = Fake::new(&[("a.md", asks), ("a.wip.md", &asks.replace("title: t", "owner: me"))]);
+        let found = check::check(&fake.folder.read().unwrap(), fake.folder.suffixes());
+        assert!(found.len() == 1 && found[0].message.contains("a.wip.md has the same stem"), "{found:?}");
     }
 
     #[test]
     fn a_text_file_that_begins_as_a_ticket_is_told_its_name() {
         let fake = Fake::new(&[("a.txt", "---\ntitle: t\n---\n"), ("b.txt", "notes\n")]);
+        std::fs::write(fake.folder.at("c.txt"), "\u{feff}---\r\ntitle: t\r\n").unwrap();
         let told = odd_names(&fake.folder, &fake.folder.read().unwrap()).unwrap();
-        assert!(told.len() == 1 && told[0].0 == "a.txt" && told[0].1.ends_with("did you mean a.md?"), "{told:?}");
+        let names: Vec<_> = told.iter().map(|it| it.0.as_str()).collect();
+        assert!(names == ["a.txt", "c.txt"] && told[0].1.ends_with("did you mean a.md?"), "{told:?}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{
 use shared::{
     RunId,
     contract::{self, Contract, WhenUnmatched, Work},
-    ticket::{Queue, Stem, Ticket, key, question},
+    ticket::{Queue, Stem, Ticket, key, name::SYSTEM, question},
 };
 
 /// What every step is told. A template that uses one of these in `run` or in a prompt sets it to something in `env`.
@@ -113,7 +113,7 @@ impl Templates {
         // A ticket can wait for a machine; refused, it would be tried three times within a moment.
         contract.when_unmatched = WhenUnmatched::Queue;
         contract.run_id = Some(run.clone());
-        contract.work = Some(Work { system: "ticket".to_owned(), change_id: ticket.stem.to_string() });
+        contract.work = Some(Work { system: SYSTEM.to_owned(), change_id: ticket.stem.to_string() });
         let text = contract::canonical_json(&contract).into_bytes();
         // Without the ticket's text it was one.
         contract::parse(&text).map_err(|why| TemplateError::Text(why.to_string()))?;
@@ -172,13 +172,13 @@ impl<'a> Usable<'a> {
         Self { templates, seen: BTreeMap::new() }
     }
 
-    /// Whether there is a template for this ticket that can be used.
+    /// Whether there is a template for tickets of this kind that can be used.
     ///
     /// # Errors
     /// As of [`Templates::usable`].
-    pub fn of(&mut self, ticket: &Ticket) -> Result<(), TemplateError> {
-        let seen = self.seen.entry(ticket.kind.clone());
-        seen.or_insert_with(|| self.templates.usable(&ticket.kind)).clone()
+    pub fn of(&mut self, kind: &str) -> Result<(), TemplateError> {
+        let seen = self.seen.entry(kind.to_owned());
+        seen.or_insert_with(|| self.templates.usable(kind)).clone()
     }
 }
 

@@ -216,7 +216,7 @@ impl<R: Runs> Worker<R> {
         let (templates, aside) = (self.templates.clone(), self.aside.clone());
         let (claimed, left) = off(&self.folder, move |folder| {
             let (mut usable, mut left, mut stuck) = (Usable::new(&templates), Left::new(), Left::new());
-            let takes = |ticket: &Arc<Ticket>| match usable.of(ticket) {
+            let takes = |ticket: &Arc<Ticket>| match usable.of(&ticket.kind) {
                 Ok(()) => !aside.holds(ticket),
                 Err(why) => {
                     left.entry(why.to_string()).or_default().push(ticket.stem.clone());
@@ -259,7 +259,8 @@ impl<R: Runs> Worker<R> {
     /// What other workers have left, and questions that have their answer elsewhere.
     async fn look_after(&self) -> Result<(), Trouble> {
         *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock::boot_time());
-        let looked = reap::look_after(&self.folder, &self.runs).await?;
+        let mut looked = reap::Looked::default();
+        let whole = reap::look_after(&self.folder, &self.runs, &mut looked).await;
         for it in looked.reaped {
             tracing::info!(ticket = %it.stem, "{}", said(&it.deed));
         }
@@ -269,6 +270,7 @@ impl<R: Runs> Worker<R> {
         for run in looked.cancelled {
             tracing::info!(%run, "cancelled: it asked for a ticket that is done");
         }
+        whole?;
         // Only now: whoever cannot ask the mediator keeps nobody from it.
         off(&self.folder, |folder| {
             queue_lock::note_look(folder);
@@ -308,7 +310,7 @@ impl<R: Runs> Worker<R> {
     pub(super) async fn find(&self, claimed: &Claimed) -> Result<Option<RunId>, Trouble> {
         let ticket = &claimed.ticket;
         // Only those of this work: the text of a ticket may be a copy of another one's.
-        let runs = self.runs.runs_of(&runs::work_of(&ticket.stem)).await?;
+        let runs = self.runs.runs_of(&ticket.stem.work()).await?;
         let asked = Origin::of_last(ticket.text.body());
         let has_asked = |it: &&RunOf| asked.as_ref().is_some_and(|asked| asked.run == it.run.as_str());
         // The one that asked is named in the text, also where the queue's tag is lost.
@@ -475,9 +477,10 @@ impl<R: Runs> Worker<R> {
             let judged = match now {
                 Ok(now) => {
                     let Some((queue, held)) = self.ours(&ticket.stem, run).await? else { return Ok(()) };
-                    (seen, pauses) = (now.clone(), Pauses::new());
+                    seen = now.clone();
                     let (at, grace) = (clock::now(), reap::grace());
-                    reap::judge(&self.folder, &self.runs, &queue, &held, now, at, grace).await
+                    let judged = reap::judge(&self.folder, &self.runs, &queue, &held, now, at, grace).await;
+                    judged.inspect(|_| pauses = Pauses::new())
                 }
                 Err(trouble) => Err(trouble),
             };

@@ -208,7 +208,7 @@ fn what_went_back_while_its_run_is_open_goes_on_with_that_run() {
     let held = "---\ntitle: t\nsession_id: t0123abcd-1\nassigned_at: 2026-01-01T00:00:00Z\n---\n";
     let fake = Fake::new(&[("a.wip.md", held), (".tickets.lock", "0123abcd\n")]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(reap::reap(&fake.folder, &Table::default(), clock::now(), reap::GRACE)).unwrap();
+    runtime.block_on(reap::reap(&fake.folder, &Table::default(), clock::now(), reap::GRACE, &mut Vec::new())).unwrap();
     assert!(fake.text("a.md").contains("\nattempts: 1\n"));
     let open = RunNow::Open { asking: Vec::new() };
     let worker = worker(&fake, Table { is_quiet: true, ..Table::of(&[("t0123abcd-1", open)]) });

@@ -211,11 +211,11 @@ fn a_page_says_which_queue_it_draws_and_counts_as_people_do() {
 fn tickets_that_no_template_is_for_are_named_below_the_lanes() {
     const CONTRACT: &str = "requires: [{as: w, capability: c}]\nsteps: [{id: s, uses: w, run: ['true']}]\n";
     let files = [("a.md", &*ticket("a", "")), ("b.md", &ticket("b", "kind: work\n"))];
-    assert!(!Served::new(&files).page("/").contains("Taken by no worker"), "nobody has said which there are");
+    assert!(!Served::new(&files).page("/").contains("Without a template"), "nobody has said which there are");
     let panel = Served::new(&[&files[..], &[("templates/work.yaml", CONTRACT)]].concat());
     let page = panel.page("/");
     let told = &between(&page, "<section class=\"odd\"", "</section>")[0];
     assert!(told.contains("a.md") && told.contains("default.yaml") && !told.contains("b.md"), "{told}");
     std::fs::write(panel.place.path().join("templates/default.yaml"), CONTRACT).unwrap();
-    assert!(!panel.page("/").contains("Taken by no worker"), "as they are now");
+    assert!(!panel.page("/").contains("Without a template"), "as they are now");
 }

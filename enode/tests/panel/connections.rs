@@ -75,18 +75,22 @@ fn silent_connections_make_room_for_whoever_asks() {
 #[test]
 fn many_who_come_at_once_are_all_answered() {
     let panel = Served::limited(&[], Limits { connections: 4, ..limits() });
-    let port = panel.port();
-    let start = std::sync::Barrier::new(100);
-    std::thread::scope(|scope| {
-        let ask = || {
-            start.wait();
-            http::get(port, "/node").status
-        };
-        let asked: Vec<_> = (0..100).map(|_| scope.spawn(ask)).collect();
-        for one in asked {
-            assert_eq!(one.join().unwrap(), 200);
-        }
-    });
+    let title = "W".repeat(900);
+    (0..500).for_each(|at| panel.write(&format!("t{at}.md"), &ticket(&title, "")));
+    for (path, many) in [("/node", 100), ("/", 20)] {
+        let (port, start) = (panel.port(), std::sync::Barrier::new(many));
+        std::thread::scope(|scope| {
+            let ask = || {
+                start.wait();
+                http::get(port, path)
+            };
+            let asked: Vec<_> = (0..many).map(|_| scope.spawn(ask)).collect();
+            for one in asked {
+                let got = one.join().unwrap();
+                assert!(got.status == 200 && got.body.trim_end().ends_with("</html>"), "{path}: {}", got.head);
+            }
+        });
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use proto::v1::{AnswerRequest, AskView, ListAsksRequest};
 use serde_json::{Map, Value};
-use shared::contract::form;
+use shared::{contract::form, ticket::name::of_work};
 
 use super::{
     age::{between, length, short},
@@ -25,10 +25,10 @@ pub(crate) async fn asks(client: &Client, io: &mut Io, format: Format) -> Outcom
             io.note(format_args!("To answer: {}", how(ask)));
         }
         // An answer from here is one all the same; but the ticket would not say it.
-        if page.asks.iter().any(|ask| ask.work_id.as_ref().is_some_and(|work| work.starts_with("ticket:"))) {
-            io.note(
-                "What is asked for ticket:TICKET is better answered in its queue: enode tickets answer TICKET TEXT",
-            );
+        if let Some(stem) = page.asks.iter().find_map(|ask| of_work(ask.work_id.as_ref()?)) {
+            io.note(format_args!(
+                "What is asked for a ticket is better answered in its queue: enode tickets answer {stem} TEXT"
+            ));
         }
     }
     Ok(Exit::Ok)

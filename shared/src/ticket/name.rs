@@ -42,6 +42,15 @@ pub struct Stem(Arc<str>);
 #[error("{0:?} is not a ticket: write the file's name without state and .md, no '/', no dot in front")]
 pub struct BadStem(String);
 
+/// The system under which the Runs of tickets are filed.
+pub const SYSTEM: &str = "ticket";
+
+/// The ticket for which a Run is, by the work that its contract names.
+#[must_use]
+pub fn of_work(work: &str) -> Option<Stem> {
+    Stem::new(work.strip_prefix(SYSTEM)?.strip_prefix(':')?).ok()
+}
+
 /// Longest stem in bytes: a name has 255, and a state, `.md` and a temporary name around it must fit.
 const LONGEST: usize = 180;
 
@@ -58,6 +67,12 @@ impl Stem {
             || stem.contains('/')
             || stem.chars().any(char::is_control);
         if bad { Err(BadStem(text.chars().take(80).collect())) } else { Ok(Self(stem.into())) }
+    }
+
+    /// What the Runs of this ticket are filed under.
+    #[must_use]
+    pub fn work(&self) -> String {
+        format!("{SYSTEM}:{self}")
     }
 
     /// As text, in NFC.

@@ -139,8 +139,8 @@ pub fn taken_from(run: &RunId, stem: &Stem) -> String {
 #[must_use]
 pub fn way_on(stem: &Stem) -> String {
     format!(
-        "How should it go on? With an answer it is in line again, for at most {MOST_ATTEMPTS} attempts at once. To end it \
-         instead: `enode tickets claim {stem}`, then `enode tickets done {stem}`."
+        "How should it go on? With an answer it is in line again, for at most {MOST_ATTEMPTS} attempts without a pause. To end \
+         it instead: `enode tickets claim {stem}`, then `enode tickets done {stem}`."
     )
 }
 

@@ -152,6 +152,12 @@ impl Queue {
         ticket.deps.iter().filter(is_unmet).cloned().collect()
     }
 
+    /// The answer to the last question of a ticket, once it is done by its name.
+    #[must_use]
+    pub fn answer_of<'a>(&self, ticket: &'a Ticket) -> Option<&'a Stem> {
+        ticket.awaiting.as_ref().filter(|answer| self.lane(answer) == Some(Lane::Done))
+    }
+
     /// Whether this is the answer for which a ticket waits, done by its name and without a word in it. An editor may write in
     /// steps, and what is broken is to be mended: until then nothing is answered.
     #[must_use]

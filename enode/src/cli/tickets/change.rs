@@ -7,13 +7,13 @@ use serde_json::json;
 use shared::ticket::{
     Lane, edit,
     options::{self, Picked},
-    question::Origin,
+    question::{self, Origin},
 };
 
 use super::{
     super::{Exit, Failure, Outcome, out::Out},
     args::{Answer, Claim, New, One},
-    folder, named, refused, text,
+    folder, missing, named, read, refused, text,
 };
 use crate::{
     clock,
@@ -29,8 +29,9 @@ use crate::{
 pub(super) fn new(args: &New, out: &Out) -> Outcome {
     let folder = folder(&args.place)?;
     let body = text(args.body.as_ref(), args.body_file.as_deref())?;
-    let (deps, req) = (args.deps.iter().map(|it| named(&folder, it)).collect::<Vec<_>>(), args.req.as_ref());
-    let req = req.map(|it| named(&folder, it));
+    let queue = read(&folder)?;
+    let deps: Vec<_> = args.deps.iter().map(|it| named(&folder, &queue, it)).collect();
+    let req = args.req.as_ref().map(|it| named(&folder, &queue, it));
     let templates = args.templates.checked()?;
     let new = edit::New {
         title: &args.title,
@@ -48,7 +49,7 @@ pub(super) fn new(args: &New, out: &Out) -> Outcome {
     out.data(&json!({"stem": ticket.stem, "file": path}), || ticket.stem.to_string())?;
     let templates = templates.map(|folder| Templates { folder: Some(folder), ..Templates::default() });
     if let Some(Err(why)) = templates.map(|it| it.usable(&args.kind)) {
-        out.warn(format!("no worker takes it yet: {why}"));
+        out.warn(why.to_string());
     }
     Ok(Exit::Done)
 }
@@ -57,30 +58,32 @@ pub(super) fn claim(args: &Claim, out: &Out) -> Outcome {
     let folder = folder(&args.one.place)?;
     let user = std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "by hand".to_owned());
     let owner = args.owner.clone().unwrap_or(user);
-    let ticket =
-        claim::by_hand(&folder, &named(&folder, &args.one.stem), &owner, clock::now()).map_err(
-            |error| match error {
-                ClaimError::Io(error) => Failure::from(anyhow!(error).context("cannot claim it")),
-                other => refused(other),
-            },
-        )?;
+    let stem = named(&folder, &read(&folder)?, &args.one.stem);
+    let ticket = claim::by_hand(&folder, &stem, &owner, clock::now()).map_err(|error| match error {
+        ClaimError::Io(error) => Failure::from(anyhow!(error).context("cannot claim it")),
+        other => refused(other),
+    })?;
     let file = folder.suffixes().file_name(&ticket.stem, Lane::InProgress);
     out.data(&json!({"stem": ticket.stem, "file": folder.path().join(&file)}), || file.clone())?;
+    let body = ticket.text.body();
     // No worker hands it the answer any more.
-    if let Some(asked) = Origin::of_last(ticket.text.body()) {
-        let run = asked.run;
+    if let Some(run) = Origin::of_last(body).map(|it| it.run) {
         out.warn(format!(
             "Run {run} has asked, and may wait for its answer and keep its node: `mediator cancel {run}` ends it"
         ));
+    }
+    // The cancel may have met a mediator that did not answer.
+    if let Some(run) = question::taken_from_of_last(body) {
+        out.warn(format!("Run {run} may be alive yet: `mediator show {run}` says so, `mediator cancel {run}` ends it"));
     }
     Ok(Exit::Done)
 }
 
 pub(super) fn done(args: &One, out: &Out) -> Outcome {
     let folder = folder(&args.place)?;
-    let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
-    let stem = &named(&folder, &args.stem);
-    let ticket = queue.find(stem).ok_or_else(|| refused(anyhow!("there is no ticket {stem}")))?;
+    let queue = read(&folder)?;
+    let stem = &named(&folder, &queue, &args.stem);
+    let ticket = queue.find(stem).ok_or_else(|| missing(&queue, stem))?;
     match (ticket.lane, &ticket.session_id) {
         (Lane::InProgress, None) => {}
         (Lane::InProgress, Some(run)) => {
@@ -102,7 +105,7 @@ pub(super) fn done(args: &One, out: &Out) -> Outcome {
 pub(super) fn answer(args: &Answer, out: &Out) -> Outcome {
     let folder = folder(&args.one.place)?;
     let said = text(args.text.as_ref(), args.file.as_deref())?;
-    let ticket = named(&folder, &args.one.stem);
+    let ticket = named(&folder, &read(&folder)?, &args.one.stem);
     let failed = |error| match error {
         AnswerError::Io(error) => Failure::from(anyhow!(error).context("cannot write the answer")),
         other => refused(other),

@@ -7,8 +7,8 @@ mod work;
 
 use std::{io::Read, path::Path, sync::Arc};
 
-use anyhow::Context;
-use shared::ticket::Stem;
+use anyhow::{Context, anyhow};
+use shared::ticket::{Queue, Stem};
 
 use super::{Exit, Failure, Outcome, out::Out};
 use crate::tickets::{Folder, client::Client, runs::Trouble};
@@ -38,9 +38,24 @@ pub(super) fn folder(place: &Place) -> Result<Arc<Folder>, Failure> {
 }
 
 /// The ticket that somebody means: a shell completes its file's name, with state and end.
-fn named(folder: &Folder, word: &Stem) -> Stem {
+fn named(folder: &Folder, queue: &Queue, word: &Stem) -> Stem {
+    if queue.has(word) {
+        return word.clone();
+    }
     let base = word.as_str().strip_suffix(".md").unwrap_or(word.as_str());
     folder.suffixes().read(&format!("{base}.md")).map_or_else(|| word.clone(), |(stem, _)| stem)
+}
+
+fn missing(queue: &Queue, stem: &Stem) -> Failure {
+    refused(match queue.find_unread(stem) {
+        Some(it) => anyhow!("{}: {}", it.file, it.why),
+        None => anyhow!("there is no ticket {stem}: `enode tickets list` shows them"),
+    })
+}
+
+fn read(folder: &Folder) -> Result<Queue, Failure> {
+    let read = folder.read().with_context(|| format!("cannot read {}", folder.path().display()));
+    read.map_err(Failure::from)
 }
 
 pub(super) fn client(mediator: &Mediator) -> Result<Client, Failure> {
@@ -68,7 +83,7 @@ fn text(words: Option<&String>, file: Option<&Path>) -> Result<String, Failure> 
         opened.take(LARGEST + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {shown}"))?;
     }
     if bytes.len() as u64 > LARGEST {
-        return Err(refused(anyhow::anyhow!("{shown} has more than 16 MiB: name its place in the ticket instead")));
+        return Err(refused(anyhow!("{shown} has more than 16 MiB: name its place in the ticket instead")));
     }
-    String::from_utf8(bytes).map_err(|_| refused(anyhow::anyhow!("{shown} is not UTF-8 text: save it as UTF-8")))
+    String::from_utf8(bytes).map_err(|_| refused(anyhow!("{shown} is not UTF-8 text: save it as UTF-8")))
 }

@@ -2,25 +2,25 @@
 
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
-use shared::ticket::{Hold, Lane, Queue, Stem};
+use shared::ticket::{Hold, Lane, Stem};
 
 use super::{
     super::{Exit, Failure, Outcome, out, out::Out},
     args::{Check, List, One, TemplateFolder},
-    folder, named, refused,
+    folder, missing, named, read,
 };
 use crate::tickets::{
     check,
     template::Templates,
-    view::{self, Detail, View},
+    view::{self, Detail, Page, View},
 };
 
 pub(super) fn list(args: &List, out: &Out) -> Outcome {
     let folder = folder(&args.place)?;
-    let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
+    let queue = read(&folder)?;
     let mut page = view::page(&queue);
     page.tickets.retain(|it| args.state.is_empty() || args.state.iter().any(|choice| it.state.is_shown_by(*choice)));
-    let untaken = untaken(&queue, &args.templates)?;
+    let untaken = untaken(&page, &args.templates)?;
     let mut document = document(&page)?;
     document["untaken"] = json!(untaken);
     out.data(&document, || table(&page.tickets))?;
@@ -43,9 +43,9 @@ pub(super) fn list(args: &List, out: &Out) -> Outcome {
 }
 
 /// What no worker with these templates takes. Without a folder nobody knows.
-fn untaken(queue: &Queue, templates: &TemplateFolder) -> Result<Vec<check::Fault>, Failure> {
+fn untaken(page: &Page, templates: &TemplateFolder) -> Result<Vec<check::Fault>, Failure> {
     let Some(folder) = templates.checked()? else { return Ok(Vec::new()) };
-    Ok(check::without_template(queue, &Templates { folder: Some(folder), ..Templates::default() }))
+    Ok(check::without_template(page, &Templates { folder: Some(folder), ..Templates::default() }))
 }
 
 fn document(value: &impl serde::Serialize) -> Result<Value, Failure> {
@@ -88,14 +88,9 @@ fn clean(text: &str) -> String {
 
 pub(super) fn show(args: &One, out: &Out) -> Outcome {
     let folder = folder(&args.place)?;
-    let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
-    let stem = named(&folder, &args.stem);
-    let Some(detail) = view::detail(&queue, &stem) else {
-        return Err(refused(match queue.find_unread(&stem) {
-            Some(it) => anyhow!("{}: {}", it.file, it.why),
-            None => anyhow!("there is no ticket {stem}: `enode tickets list` shows them"),
-        }));
-    };
+    let queue = read(&folder)?;
+    let stem = named(&folder, &queue, &args.stem);
+    let detail = view::detail(&queue, &stem).ok_or_else(|| missing(&queue, &stem))?;
     out.data(&document(&detail)?, || shown(&detail))?;
     for warning in detail.ticket.warnings.iter().filter(|_| !out.json()) {
         out.warn(warning);
@@ -153,9 +148,10 @@ fn shown(detail: &Detail) -> String {
 pub(super) fn check(args: &Check, out: &Out) -> Outcome {
     let folder = folder(&args.place)?;
     let fixed = if args.fix { check::fix(&folder).context("cannot mend the queue")? } else { Vec::new() };
-    let queue = folder.read().with_context(|| format!("cannot read {}", folder.path().display()))?;
+    let queue = read(&folder)?;
     let names = check::names(&folder, &queue).with_context(|| format!("cannot read {}", folder.path().display()))?;
-    let faults = [check::check(&queue, folder.suffixes()), names, untaken(&queue, &args.templates)?].concat();
+    let faults =
+        [check::check(&queue, folder.suffixes()), names, untaken(&view::page(&queue), &args.templates)?].concat();
     out.data(&json!({"faults": faults, "fixed": fixed}), || {
         let rows = |faults: &[check::Fault], word: &str| -> Vec<Vec<String>> {
             let row =

@@ -11,13 +11,13 @@ use tokio_util::sync::CancellationToken;
 use super::{
     super::{Exit, Failure, Outcome, out, out::Out, run::filter},
     args::{Reap, Unassign, Work},
-    client, folder, named, refused, trouble,
+    client, folder, named, read, refused, trouble,
 };
 use crate::{
     clock, detect,
     tickets::{
         check,
-        reap::{self, Deed},
+        reap::{self, Deed, Looked},
         template::Templates,
         unassign::{self, UnassignError, Unassigned},
         worker::{Ended, Worker},
@@ -78,7 +78,11 @@ pub(super) async fn work(args: &Work, out: &Out) -> Outcome {
 
 pub(super) async fn reap(args: &Reap, out: &Out) -> Outcome {
     let (folder, client) = (folder(&args.place)?, client(&args.mediator)?);
-    let looked = reap::look_after(&folder, &client).await.map_err(trouble)?;
+    let mut looked = Looked::default();
+    let whole = reap::look_after(&folder, &client, &mut looked).await;
+    if looked == Looked::default() {
+        whole.clone().map_err(trouble)?;
+    }
     out.data(&json!(looked), || {
         let row = |it: &reap::Reaped| {
             let (deed, why) = match &it.deed {
@@ -98,12 +102,13 @@ pub(super) async fn reap(args: &Reap, out: &Out) -> Outcome {
         let rows: Vec<_> = rows.chain(looked.cancelled.iter().map(cancelled)).collect();
         if rows.is_empty() { "nothing to do".to_owned() } else { out::table(&["TICKET", "WHAT", "WHY"], rows) }
     })?;
+    whole.map_err(trouble)?;
     Ok(Exit::Done)
 }
 
 pub(super) async fn unassign(args: &Unassign, out: &Out) -> Outcome {
     let (folder, client) = (folder(&args.one.place)?, client(&args.mediator)?);
-    let stem = &named(&folder, &args.one.stem);
+    let stem = &named(&folder, &read(&folder)?, &args.one.stem);
     let done = unassign::unassign(&folder, &client, stem, args.force, clock::now()).await;
     let done = done.map_err(|error| match error {
         UnassignError::Alive { .. } => Failure::new(Exit::RUN_ALIVE, error),
