@@ -168,6 +168,7 @@ fn rewrite(
     now: Timestamp,
 ) -> Result<Returned, BadReturn> {
     edit::keep_place(text, ticket.created_ns)?;
+    edit::clear_owner(text);
     let open = ticket.awaiting.clone().filter(|awaiting| queue.unmet(ticket).contains(awaiting));
     let asks_next = match how {
         Return::Ask { origin: Some(origin), .. } => Origin::of_last(text.body()).as_ref() != Some(origin),
@@ -176,7 +177,6 @@ fn rewrite(
     match open {
         // Its lock holds. A second question over it would leave the first in `deps`, and offer it nowhere.
         Some(awaiting) if !asks_next => {
-            edit::clear_owner(text);
             return Ok(Returned::Asked { awaiting });
         }
         // The step has its answer from elsewhere.
@@ -219,7 +219,6 @@ fn rewrite(
     if attempts != ticket.attempts {
         text.set(key::ATTEMPTS, &attempts.to_string())?;
     }
-    edit::clear_owner(text);
     Ok(returned)
 }
 
