@@ -147,6 +147,9 @@ async fn open_ask(runs: &impl Runs, origin: &Origin) -> Result<Option<Ask>, Trou
     Ok(runs.asks().await?.into_iter().find(|ask| ask.origin == *origin))
 }
 
+/// So many characters of an answer that cannot be used are quoted.
+const QUOTED: usize = 1_000;
+
 /// What stands above the list of fields.
 const FIELDS: &str = "Answer with one line for each:";
 /// Behind a field that is not required.
@@ -306,7 +309,9 @@ pub(super) async fn pass_on(
         // Two who pass it on at once are no reason to ask a person again.
         Err(Trouble::Refused(_)) if still_asks(runs, run, &origin).await?.is_none() => Ok(Passed::On),
         Err(Trouble::Refused(why)) => {
-            let said: String = text.lines().take(20).map(|line| format!("> {line}\n")).collect();
+            // Its own file has all of it, and what is quoted stays in the ticket.
+            let short: String = text.chars().take(QUOTED).collect();
+            let said: String = short.lines().take(20).map(|line| format!("> {line}\n")).collect();
             let text = format!("The answer cannot be used: {why}\n\n{said}\n{}", text_of(runs, &question).await?);
             let how = Return::Ask { text, origin: Some(origin) };
             Ok(Passed::Back(how, "its answer cannot be used".to_owned()))

@@ -13,6 +13,7 @@ use shared::{
 
 use super::{
     Folder,
+    back::held,
     file_work::is_of_one_file,
     moves::{self, Lost},
     queue_lock::QueueLock,
@@ -142,11 +143,32 @@ pub fn by_hand(folder: &Folder, stem: &Stem, owner: &str, now: Timestamp) -> Res
         Err(Lost::Gone) => return Err(ClaimError::Moved(ticket.stem.clone())),
     }
     if let Err(error) = write_keys(folder, &ticket, claims) {
-        let back = moves::take(folder, &folder.name(&ticket.stem, Lane::InProgress), &ticket.file, "unclaim");
-        tracing::debug!(?back, "the claim is undone");
+        unclaim(folder, &ticket);
         return Err(error);
     }
     Ok(ticket)
+}
+
+/// Undoes a claim in which nothing could be written, by names alone: on a full disk there is no room for a text, and the
+/// ticket is not at fault. What says by now who works on it stays.
+///
+/// # Errors
+/// The operating system's.
+pub fn undo(folder: &Folder, ticket: &Ticket) -> io::Result<()> {
+    let _lock = QueueLock::acquire(folder)?;
+    if held(&repair(folder)?, &ticket.stem, None).is_some_and(|it| !it.is_owned) {
+        unclaim(folder, ticket);
+    }
+    Ok(())
+}
+
+fn unclaim(folder: &Folder, ticket: &Ticket) {
+    let (wip, open) = (folder.name(&ticket.stem, Lane::InProgress), folder.name(&ticket.stem, Lane::Waiting));
+    match moves::take(folder, &wip, &open, "unclaim") {
+        Ok(Ok(())) => {}
+        // The reaper gives it back.
+        other => tracing::warn!(ticket = %ticket.stem, ?other, "its claim could not be undone"),
+    }
 }
 
 fn take(folder: &Folder, ticket: &Ticket) -> io::Result<Result<(), Lost>> {

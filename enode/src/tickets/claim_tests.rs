@@ -63,6 +63,23 @@ fn r25_a_hand_claim_says_who_has_it_and_no_run() {
     assert!(error("e").contains("frontmatter"));
 }
 
+#[test]
+fn a_claim_in_which_nothing_could_be_written_is_undone_and_another_stays() {
+    for links in [Links::Kernel, Links::Refused] {
+        let fake = Fake::with(&[("a.md", "---\ntitle: t\n---\n")], links);
+        let before = fake.files();
+        let claimed = next(&fake.folder, |_| true, |_, _| {}).unwrap().unwrap();
+        undo(&fake.folder, &claimed.ticket).unwrap();
+        assert_eq!(fake.files(), before);
+        let claimed = next(&fake.folder, |_| true, |_, _| {}).unwrap().unwrap();
+        let run = RunId::new("r1").unwrap();
+        assign(&fake.folder, &claimed.ticket, &run, "me", Timestamp::default()).unwrap();
+        let before = fake.files();
+        undo(&fake.folder, &claimed.ticket).unwrap();
+        assert_eq!(fake.files(), before, "a Run may have it");
+    }
+}
+
 /// A claim that cannot be written would keep the ticket for nobody.
 #[test]
 fn a_hand_claim_that_is_refused_has_changed_nothing() {

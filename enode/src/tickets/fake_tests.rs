@@ -61,6 +61,8 @@ pub(super) type Happens = Box<dyn Fn() + Send + Sync>;
 pub(super) struct Table {
     pub(super) runs: BTreeMap<String, RunNow>,
     pub(super) silent: bool,
+    /// So many questions are not answered.
+    pub(super) silent_for: Mutex<usize>,
     pub(super) form: Option<String>,
     /// The contracts let others answer, and not us.
     pub(super) is_answered_by_others: bool,
@@ -101,7 +103,10 @@ impl Table {
             return Err(Trouble::Refused("not so".to_owned()));
         }
         self.heard.lock().unwrap().push(text);
-        if self.silent { Err(Trouble::Silent { why: "nobody is there".to_owned(), unsent: true }) } else { Ok(()) }
+        let mut silent_for = self.silent_for.lock().unwrap();
+        let is_silent = self.silent || *silent_for > 0;
+        *silent_for = silent_for.saturating_sub(1);
+        if is_silent { Err(Trouble::Silent { why: "nobody is there".to_owned(), unsent: true }) } else { Ok(()) }
     }
 }
 

@@ -11,12 +11,15 @@ pub(super) async fn off<T: Send + 'static>(
     folder: &Arc<Folder>,
     work: impl FnOnce(&Folder) -> io::Result<T> + Send + 'static,
 ) -> Result<T, Trouble> {
-    let folder = folder.clone();
+    let (folder, place) = (folder.clone(), folder.path().to_owned());
     let done = tokio::task::spawn_blocking(move || work(&folder)).await;
     let done = done.unwrap_or_else(|died| Err(io::Error::other(died.to_string())));
     done.map_err(|error| match is_of_one_file(&error) {
+        true if Errno::from_io_error(&error) == Some(Errno::PERM) => {
+            Trouble::Refused(format!("{error}: look whose its file is, and what attributes that has"))
+        }
         true => Trouble::Refused(error.to_string()),
-        false => Trouble::Folder(format!("the queue cannot be worked on: {error}")),
+        false => Trouble::Folder(format!("{} cannot be worked on: {error}", place.display())),
     })
 }
 

@@ -34,11 +34,19 @@ pub(super) enum Lost {
 /// Hard link, then unlink. Where links are refused: exclusive creation of the new name, the same bytes, then unlink.
 /// A rename would overwrite silently, and looking first would be a race.
 pub(super) fn take(folder: &Folder, from: &str, to: &str, word: &str) -> io::Result<Result<(), Lost>> {
+    let source = match folder.stamp(from) {
+        Ok(source) => source.inode,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err(Lost::Gone)),
+        Err(error) => return Err(error),
+    };
     match folder.links.link(&folder.at(from), &folder.at(to)) {
         Ok(()) => {
             fail::at(word, "linked");
+            // Saved anew before the link it is another file, and under the new name after it, which is not ours then.
             let linked = folder.stamp(to)?.inode;
-            if let Err(lost) = leave(folder, from, to, word, |now| now.inode == linked)? {
+            let moved = if folder.stamp(from).is_ok_and(|now| now.inode == linked) { linked } else { source };
+            let is_moved = |now: &Stamp| now.inode == moved;
+            if let Err(lost) = leave(folder, from, to, word, is_moved, is_moved)? {
                 return Ok(Err(lost));
             }
         }
@@ -58,27 +66,30 @@ fn copy(folder: &Folder, from: &str, to: &str, word: &str) -> io::Result<Result<
     };
     begun::note(folder, to)?;
     let copied = copy_to(folder, from, &source, to, word)?;
-    let left = copied.map(|()| leave(folder, from, to, word, |now| now.same_text(&source.stamp)));
+    let is_source = |now: &Stamp| now.same_text(&source.stamp);
+    let left = copied.map(|copy| leave(folder, from, to, word, is_source, |now| now.inode == copy));
     fail::at(word, "unlinked");
     begun::over(folder)?;
     left.unwrap_or_else(|lost| Ok(Err(lost)))
 }
 
-/// Removes the old name of a file that has a new one. Where that is refused, or an editor has saved another file under it
+/// Removes the old name of a file, if it still `is_source`, that has a new one. Where that is refused, or an editor has saved another file under it
 /// meanwhile, nothing was moved: of a ticket with two names nobody would know which one counts.
 fn leave(
     folder: &Folder,
     from: &str,
     to: &str,
     word: &str,
-    is_same: impl Fn(&Stamp) -> bool,
+    is_source: impl Fn(&Stamp) -> bool,
+    is_ours: impl Fn(&Stamp) -> bool,
 ) -> io::Result<Result<(), Lost>> {
-    match remove_only(folder, from, word, is_same) {
+    match remove_only(folder, from, word, is_source) {
         Ok(true) => Ok(Ok(())),
-        Ok(false) => folder.remove(to).map(|()| Err(Lost::Gone)),
+        // What somebody has saved under the new name by now is not ours to remove.
+        Ok(false) => remove_only(folder, to, word, is_ours).map(|_| Err(Lost::Gone)),
         Err(error) => {
             if folder.stamp(from).is_ok() {
-                let _two_names_stay = folder.remove(to);
+                let _two_names_stay = remove_only(folder, to, word, is_ours);
             }
             Err(error)
         }
@@ -122,7 +133,8 @@ fn bring_back(folder: &Folder, aside: &str, name: &str) -> io::Result<()> {
     }
 }
 
-fn copy_to(folder: &Folder, from: &str, source: &Read, to: &str, word: &str) -> io::Result<Result<(), Lost>> {
+/// Gives back which file the copy is.
+fn copy_to(folder: &Folder, from: &str, source: &Read, to: &str, word: &str) -> io::Result<Result<(u64, u64), Lost>> {
     let mut target = match exclusive(&folder.at(to), source.mode) {
         Ok(target) => target,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Err(Lost::Taken)),
@@ -140,10 +152,11 @@ fn copy_to(folder: &Folder, from: &str, source: &Read, to: &str, word: &str) -> 
         folder.remove(to)?;
         return Err(error);
     }
+    let copy = Stamp::of(&target.metadata()?).inode;
     fail::at(word, "written");
     // What a person saved meanwhile would be lost with the old name.
     match folder.stamp(from) {
-        Ok(stamp) if stamp.same_text(&source.stamp) => Ok(Ok(())),
+        Ok(stamp) if stamp.same_text(&source.stamp) => Ok(Ok(copy)),
         _ => {
             folder.remove(to)?;
             Ok(Err(Lost::Gone))

@@ -49,7 +49,11 @@ impl QueueLock {
         }
         let tag = clock::random_hex(TAG);
         self.write(&tag).map_err(|error| {
-            let why = format!("{FILE} cannot be written ({error}): let everybody write it who works on the queue");
+            let advice = match error.kind() {
+                io::ErrorKind::PermissionDenied => ": let everybody write it who works on the queue",
+                _ => "",
+            };
+            let why = format!("{FILE} cannot be written ({error}){advice}");
             io::Error::new(error.kind(), why)
         })?;
         Ok(tag)

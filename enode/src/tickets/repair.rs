@@ -142,13 +142,26 @@ pub(super) fn has_come_back(open: &Read, wip: &Read) -> bool {
     }
 }
 
+/// A ticket says all that a person has written into a text: it may have gone back meanwhile, and asked.
+fn has_all(ticket: &Document, text: &Document) -> bool {
+    let ours = [key::DEPS, key::ATTEMPTS, key::AWAITING, key::ASKED_AT, key::CREATED_AT];
+    let keys = |it: &Document| -> Vec<(String, String)> {
+        let of_people = |key: &str| !ours.contains(&key) && !key::OWNERS.contains(&key);
+        it.keys().filter(|it| of_people(it.0)).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    };
+    let mut deps = ticket.deps().0;
+    deps.retain(|dep| ticket.said(key::AWAITING) != Some(dep.as_str()) || text.deps().0.contains(dep));
+    keys(ticket) == keys(text) && deps == text.deps().0 && ticket.body().starts_with(text.body().trim_end())
+}
+
 /// Drafts of processes that were killed. What of them cannot be removed is in nobody's way. A text that has gone aside
 /// stays, unless the queue has it under another name: it may have been saved at that very moment.
 fn sweep_drafts(folder: &Folder, queue: &Queue) {
     let now = clock::now_ns();
     let is_elsewhere = |name: &str| {
         let Ok(kept) = folder.read_file(name) else { return false };
-        queue.tickets().iter().chain(queue.twins()).any(|it| it.text.to_bytes() == kept.bytes)
+        let kept = Document::parse(kept.bytes).ok();
+        kept.is_some_and(|kept| queue.tickets().iter().chain(queue.twins()).any(|it| has_all(&it.text, &kept)))
     };
     for entry in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -160,13 +160,17 @@ fn a_text_that_went_aside_is_removed_only_where_a_ticket_has_it() {
     let dir = tempfile::tempdir().unwrap();
     let folder = Folder::with(dir.path(), Suffixes::default(), Links::Kernel).unwrap();
     fs::write(folder.at("a.wip.md"), OPEN).unwrap();
+    // As it was before it went back; the one that asks has got a dep and a question.
+    fs::write(folder.at("b.md"), "---\ntitle: b\ndeps: [q]\nawaiting: q\n---\nbody\n\n## 질문 1\n\n?\n").unwrap();
+    fs::write(folder.at(".enode-0.kept"), "---\ntitle: b\nsession_id: r1\nowner: me\n---\nbody\n").unwrap();
     fs::write(folder.at(".enode-1.kept"), OPEN).unwrap();
     fs::write(folder.at(".enode-2.kept"), "---\ntitle: t\n---\nsaved at this very moment\n").unwrap();
-    for kept in [".enode-1.kept", ".enode-2.kept"] {
+    for kept in [".enode-0.kept", ".enode-1.kept", ".enode-2.kept"] {
         fs::File::options().write(true).open(folder.at(kept)).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
     }
     repair(&folder).unwrap();
-    assert!(!folder.at(".enode-1.kept").exists() && folder.at(".enode-2.kept").exists());
+    assert!(!folder.at(".enode-0.kept").exists() && !folder.at(".enode-1.kept").exists());
+    assert!(folder.at(".enode-2.kept").exists());
     let told = super::super::check::names(&folder, &folder.read().unwrap()).unwrap();
     assert!(told.len() == 1 && told[0].file == ".enode-2.kept" && told[0].message.contains("look at it"), "{told:?}");
 }

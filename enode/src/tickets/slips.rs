@@ -138,8 +138,7 @@ pub(super) fn odd_names(folder: &Folder, queue: &Queue) -> io::Result<Vec<(Strin
         if is_folder && !file.starts_with('.') {
             found.extend(answers_in(&entry, &file, &awaited));
         }
-        let is_read = file.ends_with(".md") && !is_folder;
-        let answers = if is_read { None } else { awaited.meant_by_name(&file) };
+        let answers = if is_folder || file.ends_with(".md") { None } else { awaited.meant_by_name(&file) };
         let meant = answers.or_else(|| odd_name(folder.suffixes(), &file, is_folder));
         let meant = meant.or_else(|| file.strip_suffix(".txt").filter(|_| begins_as_ticket(&entry)).map(no_ticket));
         found.extend(meant.map(|message| (file, message)));

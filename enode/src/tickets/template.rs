@@ -4,11 +4,12 @@
 use std::{
     collections::BTreeMap,
     io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
 use shared::{
-    RunId,
+    RunId, Timestamp,
     contract::{self, Contract, WhenUnmatched, Work},
     ticket::{Queue, Stem, Ticket, key, name::SYSTEM, question},
 };
@@ -88,6 +89,12 @@ impl Templates {
     fn file(&self, kind: &str) -> Option<PathBuf> {
         let folder = self.folder.as_ref()?;
         Self::names(kind).map(|name| folder.join(name)).find(|path| path.is_file())
+    }
+
+    /// When the template for a kind was changed last, if it has a file.
+    pub(super) fn changed_at(&self, kind: &str) -> Option<Timestamp> {
+        let meta = std::fs::metadata(self.file(kind)?).ok()?;
+        Some(Timestamp::from_millis(meta.ctime().saturating_mul(1_000).saturating_add(meta.ctime_nsec() / 1_000_000)))
     }
 
     /// The contract of one Run, as it is handed in.

@@ -7,7 +7,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use shared::{
@@ -67,6 +70,8 @@ pub struct Worker<R> {
     pub pace: Duration,
     /// When it last looked after the tickets of others.
     looked: Mutex<Option<BootTime>>,
+    /// It has seen once all that is in progress.
+    has_begun: AtomicBool,
     /// What it has left in the line.
     aside: Aside,
     /// Tickets that it has said to leave alone, with what it has said.
@@ -103,8 +108,9 @@ impl Pauses {
 impl<R: Runs> Worker<R> {
     /// One that has not begun. Its fields say what is what.
     pub fn new(folder: Arc<Folder>, runs: R, templates: Templates, owner: String, pace: Duration) -> Self {
-        let (looked, aside, warned_of) = (Mutex::default(), Aside::default(), Mutex::default());
-        Self { folder, runs, templates, owner, pace, looked, aside, warned_of }
+        let (looked, has_begun) = (Mutex::default(), AtomicBool::default());
+        let (aside, warned_of) = (Aside::default(), Mutex::default());
+        Self { folder, runs, templates, owner, pace, looked, has_begun, aside, warned_of }
     }
 
     /// Works until it is told to stop; with `once`, until nothing is left that can be taken.
@@ -172,18 +178,16 @@ impl<R: Runs> Worker<R> {
         let is_due = looked.is_none_or(|at| at.until(clock::boot_time()) >= ROUND);
         let prepare = async {
             // At its beginning it looks in any case.
-            match looked {
-                None => {
-                    self.look_after().await?;
-                    let queue = off(&self.folder, |folder| folder.read()).await?;
-                    self.aside.begin(&self.runs, &queue).await?;
+            if self.has_begun.load(Ordering::Relaxed) {
+                if is_due {
+                    self.take_turn_in_looking().await?;
                 }
-                Some(_) => {
-                    if is_due {
-                        self.take_turn_in_looking().await?;
-                    }
-                    self.aside.look_after(&self.runs).await?;
-                }
+                self.aside.look_after(&self.runs).await?;
+            } else {
+                self.look_after().await?;
+                let queue = off(&self.folder, |folder| folder.read()).await?;
+                self.aside.begin(&self.runs, &queue).await?;
+                self.has_begun.store(true, Ordering::Relaxed);
             }
             self.runs.reach().await
         };
@@ -217,7 +221,16 @@ impl<R: Runs> Worker<R> {
         let (claimed, left) = off(&self.folder, move |folder| {
             let (mut usable, mut left, mut stuck) = (Usable::new(&templates), Left::new(), Left::new());
             let takes = |ticket: &Arc<Ticket>| match usable.of(&ticket.kind) {
-                Ok(()) => !aside.holds(ticket),
+                Ok(()) => match aside.holds(ticket, &templates) {
+                    None => true,
+                    Some(run) => {
+                        let why = format!(
+                            "no machine lends what Run {run} of the same kind needs (`mediator explain {run}`)"
+                        );
+                        left.entry(why).or_default().push(ticket.stem.clone());
+                        false
+                    }
+                },
                 Err(why) => {
                     left.entry(why.to_string()).or_default().push(ticket.stem.clone());
                     false
@@ -335,7 +348,13 @@ impl<R: Runs> Worker<R> {
                     Err(ClaimError::Io(error)) => Err(error),
                     Err(other) => Ok(Some(other)),
                 });
-            match assigned.await? {
+            let assigned = assigned.await;
+            if assigned.is_err() {
+                let claimed = ticket.clone();
+                let undone = off(&self.folder, move |folder| claim::undo(folder, &claimed)).await;
+                tracing::debug!(ticket = %ticket.stem, ?undone, "nothing can be written");
+            }
+            match assigned? {
                 None => {
                     fail::at("work", "assigned");
                     return Ok(true);
@@ -448,6 +467,7 @@ impl<R: Runs> Worker<R> {
         round.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut seen = RunNow::Open { asking: Vec::new() };
         let (mut handed, mut rounds, mut pauses) = (BTreeSet::new(), 0u32, Pauses::new());
+        let since = clock::now();
         loop {
             let now = {
                 // One stream for as long as nothing changes, however often the queue is looked after meanwhile.
@@ -460,7 +480,7 @@ impl<R: Runs> Worker<R> {
                     let Some((queue, _)) = self.ours(&ticket.stem, run).await? else { return Ok(()) };
                     rounds = rounds.saturating_add(1);
                     // Not at once: most wait for a moment only. And now and then: a machine may go meanwhile.
-                    if rounds % ROUNDS_OF_WAITING == 2 && self.aside.takes(&self.runs, ticket, run).await {
+                    if rounds % ROUNDS_OF_WAITING == 2 && self.aside.takes(&self.runs, ticket, run, since).await {
                         return Ok(());
                     }
                     if let Err(trouble) = self.hand_answers_on(&queue, &mut handed).await {

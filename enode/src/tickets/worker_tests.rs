@@ -248,7 +248,10 @@ fn a_run_that_no_machine_serves_keeps_its_worker_from_its_own_kind_only() {
     assert_eq!(fake.names(), ["a.wip.md", "b.md", "c.wip.md"], "{:?}", worker.runs.heard.lock().unwrap());
 
     // A worker that is started anew, or another one, sees by the Run what is left.
-    let other = self::worker(&fake, Table { is_quiet: true, unserved: Some("nothing"), ..Table::default() });
+    // Also where the mediator is late.
+    let silent_for = Mutex::new(1);
+    let other =
+        self::worker(&fake, Table { is_quiet: true, unserved: Some("nothing"), silent_for, ..Table::default() });
     *other.runs.waiting.lock().unwrap() = worker.runs.waiting.lock().unwrap().clone();
     let turns = || other.runs.count("reach");
     work(&other, &CancellationToken::new(), || turns() > 5);
@@ -270,6 +273,27 @@ fn a_run_that_no_machine_serves_keeps_its_worker_from_its_own_kind_only() {
         worker.runs.count("changed") > 1 || is_late()
     });
     assert!(turns() > 3 && fake.names() == ["a.wip.md", "b.wip.md"], "{:?}", worker.runs.heard.lock().unwrap());
+}
+
+#[test]
+fn a_kind_whose_template_was_changed_is_tried_again() {
+    const CONTRACT: &str = "requires: [{as: w, capability: c}]\nsteps: [{id: s, uses: w, run: ['true']}]\n";
+    let of = |day: u32| format!("---\ntitle: t\nkind: rare\ncreated_at: 2026-01-0{day}T00:00:00Z\n---\n");
+    let (fake, templates) = (Fake::new(&[("a.md", &of(1)), ("b.md", &of(2))]), tempfile::tempdir().unwrap());
+    let write = || std::fs::write(templates.path().join("rare.yaml"), CONTRACT).unwrap();
+    write();
+    let table = Table { is_quiet: true, unserved: Some(r#""change_id":"a""#), ..Table::default() };
+    let mut worker = worker(&fake, table);
+    worker.templates = Templates { folder: Some(templates.path().to_owned()), ..Templates::default() };
+    let (is_late, mended) = (passed(10_000), std::cell::Cell::new(false));
+    work(&worker, &CancellationToken::new(), || {
+        if worker.runs.count("reach") > 3 && !mended.replace(true) {
+            assert_eq!(fake.names(), ["a.wip.md", "b.md"]);
+            write();
+        }
+        worker.runs.count("changed") > 1 || is_late()
+    });
+    assert!(mended.get() && fake.names() == ["a.wip.md", "b.wip.md"], "{:?}", worker.runs.heard.lock().unwrap());
 }
 
 /// However rarely it looks for new files.
