@@ -19,6 +19,7 @@ fn check_notices_slips_in_keys_and_names_and_says_what_is_meant() {
         ("b.md", "---\ntitle: t\npriorty: 5\n---\n", "priorty: did you mean priority?"),
         ("prio.md", "---\ntitle: t\nprio: 5\n---\n", "prio: did you mean priority?"),
         ("state.md", "---\ntitle: t\nStatus: done\n---\n", "rename the file"),
+        ("tab.md", "---\ntitle: t\n\tkind: quick\n---\n", "kind: it means nothing with something blank in front"),
         ("c.md", "---\ntitle: t\nno colon here\n---\n", "\"no colon here\" is no `key: value`"),
         ("d.md", "---\ntitle: t\ntitle: u\n---\n", "title stands there 2 times: the last one counts"),
         ("e.md", "---\ntitle: t\ncreated_at: yesterday\n---\n", "created_at \"yesterday\" is no time"),
@@ -81,7 +82,7 @@ fn a_kind_that_can_be_no_file_name_is_said_to_be_none() {
     for (kind, says) in [
         ("odd", "put odd.yaml or default.yaml into"),
         ("", "put default.yaml into"),
-        ("../../etc", "cannot be a file's name: put default.yaml into"),
+        ("../../etc", "cannot be a file's name: write one word"),
     ] {
         for stem in ["a", "b"] {
             queue.write(&format!("{stem}.md"), &format!("---\ntitle: t\nkind: {kind}\n---\n"));
@@ -106,4 +107,14 @@ fn a_hand_claim_of_a_ticket_whose_run_waits_names_that_run() {
     queue.write("q.done.md", "yes\n");
     let ran = queue.cli(&["claim", "a"]).ok();
     assert!(ran.stderr.contains("`mediator cancel r1`"), "{ran:?}");
+}
+
+/// What was done would be worked on again.
+#[test]
+fn marks_that_are_not_the_queues_own_are_told_of() {
+    let mut queue = Queue::new(None);
+    queue.write("a.done.md", "---\ntitle: t\nsession_id: r1\n---\n");
+    queue.set("TICKET_DONE", ".fertig");
+    let found = table(&queue);
+    assert!(found.len() == 1 && found[0].1.contains("TICKET_DONE") && !found[0].1.contains("unassign"), "{found:?}");
 }

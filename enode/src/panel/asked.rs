@@ -25,7 +25,7 @@ impl Asked {
     pub(super) async fn new(panel: &Shared, visit: &Visit, name: &str, here: &str) -> Result<Self, Fault> {
         let stem = stem(name)?;
         let sight = panel.look().await?;
-        let shell = Shell::new(panel, visit, here, "", &sight);
+        let shell = Shell::new(visit, here, "", &sight);
         Ok(Self { sight, stem, shell })
     }
 }

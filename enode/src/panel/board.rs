@@ -90,7 +90,7 @@ pub(super) async fn page(
 fn draw<'a>(panel: &Shared, visit: &Visit, uri: &Uri, sight: &'a Sight, node: Node, untaken: Few<Odd>) -> Board<'a> {
     let Sight { queue, page, odd } = sight;
     let filter = Filter::read(uri.query().unwrap_or_default());
-    let mut shell = Shell::new(panel, visit, here(uri), "board", sight);
+    let mut shell = Shell::new(visit, here(uri), "board", sight);
     shell.reloads = true;
     let folder = panel.folder.path();
     let words = Words::new(&filter.words);

@@ -44,6 +44,8 @@ pub(super) struct Visit {
     pub(super) csrf: String,
     /// Came in with the token.
     pub(super) can_leave: bool,
+    /// The changes before anything was read for the answer: what changes while that is drawn is a later one.
+    pub(super) version: u64,
 }
 
 impl Door {
@@ -69,7 +71,7 @@ impl Door {
     /// Whether a request may come in; `None`: it must say the token first.
     pub(super) async fn visit(&self, headers: &HeaderMap) -> Result<Option<Visit>, Fault> {
         let Some(lock) = &self.lock else {
-            return Ok(Some(Visit { csrf: self.csrf(""), can_leave: false }));
+            return Ok(Some(Visit { csrf: self.csrf(""), can_leave: false, version: 0 }));
         };
         let token = token(lock).await.map_err(|why| Fault::new(StatusCode::SERVICE_UNAVAILABLE, "Shut", why))?;
         let session = self.derive("session", token.reveal());
@@ -77,7 +79,7 @@ impl Door {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|it| it.to_str().ok());
         let bearer = bearer.and_then(|it| it.strip_prefix("Bearer ")).unwrap_or_default();
         let is_known = same(shown, &session) | same(bearer, token.reveal());
-        Ok(is_known.then(|| Visit { csrf: self.csrf(&session), can_leave: true }))
+        Ok(is_known.then(|| Visit { csrf: self.csrf(&session), can_leave: true, version: 0 }))
     }
 
     /// The cookie for whoever says the token.

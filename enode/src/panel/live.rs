@@ -61,7 +61,8 @@ pub(super) async fn follow(panel: &Arc<Panel>) {
     loop {
         if let Ok(sight) = panel.look().await {
             let now = Picture::new(sight, &Node::look(panel).await);
-            if before.as_ref().is_some_and(|before| *before != now) {
+            // Before the first look a page may have been drawn of something else.
+            if before.as_ref().is_none_or(|before| *before != now) {
                 panel.live.version.send_modify(|version| *version += 1);
             }
             before = Some(now);

@@ -110,7 +110,7 @@ pub(super) async fn page(
     let asked = Fields::read(uri.query().unwrap_or_default().as_bytes());
     let from = Stem::new(asked.get("from")).ok().and_then(|stem| sight.queue.find(&stem));
     let draft = from.map(|it| copy(it)).transpose()?.unwrap_or_default().with(&sight.queue, &[], None);
-    let shell = Shell::new(&panel, &visit, here(&uri), "new", &sight);
+    let shell = Shell::new(&visit, here(&uri), "new", &sight);
     fault::page(&Page { shell, draft })
 }
 
@@ -153,7 +153,7 @@ pub(super) async fn write(
             let chosen = pick_again(queue, &fields);
             let mut draft = Draft::typed(&fields).with(queue, &chosen, None);
             draft.wrong = why;
-            let shell = Shell::new(&panel, &visit, here(&uri), "new", &sight);
+            let shell = Shell::new(&visit, here(&uri), "new", &sight);
             fault::page_with(StatusCode::UNPROCESSABLE_ENTITY, &Page { shell, draft })
         }
     }

@@ -173,7 +173,7 @@ impl Page {
             Ok(sight) => (sight, String::new()),
             Err(fault) => (Arc::new(Sight::new(Queue::default(), panel.folder.suffixes())), fault.why().to_owned()),
         };
-        let shell = Shell::new(panel, visit, "/node", "node", &sight);
+        let shell = Shell::new(visit, "/node", "node", &sight);
         let (reason, is_strong) = (node.reason.clone(), node.is_strong);
         Self { shell, node, no_queue, wrong: String::new(), reason, is_strong }
     }

@@ -2,7 +2,7 @@
 
 use axum::http::Uri;
 
-use super::{Panel, assets, bell::Bell, door::Visit, fields::ADDRESS, sight::Sight};
+use super::{assets, bell::Bell, door::Visit, fields::ADDRESS, sight::Sight};
 
 /// Head, navigation and bell.
 #[derive(Debug, Clone)]
@@ -24,14 +24,14 @@ pub(super) struct Shell {
 }
 
 impl Shell {
-    pub(super) fn new(panel: &Panel, visit: &Visit, here: &str, at: &'static str, sight: &Sight) -> Self {
+    pub(super) fn new(visit: &Visit, here: &str, at: &'static str, sight: &Sight) -> Self {
         Self {
             csrf: visit.csrf.clone(),
             can_leave: visit.can_leave,
             bell: Bell::new(&sight.queue, &sight.page),
             here: here.to_owned(),
             at,
-            version: panel.live.version(),
+            version: visit.version,
             reloads: false,
             style: assets::STYLE.address(),
             script: assets::SCRIPT.address(),

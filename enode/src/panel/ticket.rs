@@ -45,6 +45,8 @@ struct Page {
     ask: Option<Asking>,
     can_edit: bool,
     can_unassign: bool,
+    /// Why no worker takes it, by the templates.
+    untaken: String,
 }
 
 /// Where it comes from, as the file says it, and the ticket if that can be one.
@@ -78,6 +80,12 @@ pub(super) async fn page(
     let ask = Asking::new(queue, &it.stem);
     // Who types an answer must not lose it.
     shell.reloads = ask.is_none();
+    let templates = panel.templates.clone();
+    let kind = it.kind.clone();
+    let untaken = match it.place.filter(|_| templates.folder.is_some()) {
+        Some(_) => panel.off(move |_| templates.usable(&kind)).await?.err(),
+        None => None,
+    };
     let created: Option<Timestamp> = it.created_at.parse().ok();
     let earlier = detail.thread.len().saturating_sub(TALKS);
     fault::page(&Page {
@@ -92,6 +100,7 @@ pub(super) async fn page(
         can_edit: it.lane == Lane::Waiting,
         can_unassign: it.lane == Lane::InProgress || it.state == Status::Assigned,
         thread: detail.thread.into_iter().skip(earlier).map(short).collect(),
+        untaken: untaken.map(|why| words::cut(&why.to_string(), words::LINE)).unwrap_or_default(),
         earlier,
         ask,
         shell,

@@ -56,9 +56,12 @@ pub(super) async fn write(
             fault::page_with(StatusCode::CONFLICT, &Alive { shell, stem: stem.to_string(), run })
         }
         Err(error @ UnassignError::Missing(_)) => Err(Fault::missing(format!("{error}."))),
-        Err(error @ (UnassignError::NotAssigned(..) | UnassignError::Moved(_) | UnassignError::Trouble(_))) => {
-            Err(Fault::conflict(format!("{error}.")))
-        }
+        Err(
+            error @ (UnassignError::NotAssigned(..)
+            | UnassignError::Beside { .. }
+            | UnassignError::Moved(_)
+            | UnassignError::Trouble(_)),
+        ) => Err(Fault::conflict(format!("{error}."))),
         Err(UnassignError::Io(error)) => Err(Fault::folder(panel.folder.path(), &error)),
     }
 }

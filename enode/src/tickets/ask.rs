@@ -150,15 +150,13 @@ async fn open_ask(runs: &impl Runs, origin: &Origin) -> Result<Option<Ask>, Trou
 /// So many characters of an answer that cannot be used are quoted.
 const QUOTED: usize = 1_000;
 
-/// What stands above the list of fields.
-const FIELDS: &str = "Answer with one line for each:";
 /// Behind a field that is not required.
 const OPTIONAL: &str = "; may be left out";
 
 /// Whether an answer fits the fields that the last question of a body lists. The mediator has the last word; but what it
 /// would refuse, a person should hear at once.
 fn fits(body: &str, text: &str) -> Result<(), String> {
-    let listed = question::fields_of_last(body, FIELDS);
+    let listed = question::fields_of_last(body);
     let field = |line: &&str| {
         let (name, shown) = line.strip_prefix("- `")?.strip_suffix(')')?.split_once(": …` (")?;
         let (shown, must) = shown.strip_suffix(OPTIONAL).map_or((shown, true), |shown| (shown, false));
@@ -203,7 +201,7 @@ fn shape(form: &Value) -> String {
         let shown = form::words(field).map_or_else(kind, |words| words.join(" or "));
         format!("- `{name}: …` ({shown}{})", if optional { OPTIONAL } else { "" })
     };
-    format!("{FIELDS}\n\n{}", fields.iter().map(line).collect::<Vec<_>>().join("\n"))
+    format!("{}\n\n{}", question::FIELDS, fields.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
 /// What a person wrote as the JSON that a form wants: JSON as it is, else lines `field: value`, else the whole text as

@@ -53,6 +53,11 @@ pub enum Returned {
         /// The stem of the answer.
         awaiting: Stem,
     },
+    /// Another file has its open name; nothing was changed. Only a person can tell which text counts.
+    Beside {
+        /// That file.
+        file: String,
+    },
     /// It was no longer ours to give back; nothing was changed.
     Lost,
 }
@@ -135,7 +140,11 @@ fn change(folder: &Folder, queue: &Queue, ticket: &Ticket, how: &Return, now: Ti
         fail::at("back", "unlinked");
     }
     begun::over(folder)?;
-    Ok(if is_back { returned } else { Returned::Lost })
+    Ok(match published {
+        _ if is_back => returned,
+        Err(Lost::Taken) => Returned::Beside { file: open },
+        Ok(()) | Err(Lost::Gone) => Returned::Lost,
+    })
 }
 
 /// The open file, if it is the ticket in progress as somebody has saved it late, under its old name. That goes back in line

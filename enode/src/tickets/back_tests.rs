@@ -109,7 +109,7 @@ fn r22_where_the_open_name_is_taken_nothing_is_changed() {
     for links in [Links::Kernel, Links::Refused] {
         let fake = Fake::with(&[("a.wip.md", HELD), ("a.md", "---\ntitle: a fragment\n---\n")], links);
         let before = fake.files();
-        assert_eq!(give(&fake, Some("r1"), &attempt()), Returned::Lost);
+        assert_eq!(give(&fake, Some("r1"), &attempt()), Returned::Beside { file: "a.md".to_owned() });
         assert_eq!(fake.files(), before, "R23: also the owner keys are still there");
     }
 }

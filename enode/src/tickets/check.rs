@@ -10,7 +10,7 @@ use super::{
     queue_lock::QueueLock,
     repair::repair,
     slips::{Awaited, odd_names},
-    template::{Templates, Usable, listed},
+    template::{TemplateError, Templates, Usable, listed},
     view::Page,
 };
 
@@ -83,11 +83,14 @@ pub fn check(queue: &Queue, suffixes: &Suffixes) -> Vec<Fault> {
         note(Kind::Twin, &twin.file, message);
     }
     for it in order::accidents(queue) {
-        let message = format!(
-            "it is open and says session_id {}: no worker will take it; `enode tickets unassign {}` removes that key",
-            it.session_id.as_deref().unwrap_or_default(),
-            it.stem
-        );
+        let (stem, run) = (&it.stem, it.session_id.as_deref().unwrap_or_default());
+        let message = match [".wip", ".done"].into_iter().any(|mark| stem.as_str().ends_with(mark)) {
+            // With the usual marks it could not have that stem.
+            true => "it is open, because TICKET_INPROGRESS and TICKET_DONE say other marks than its own: set what this queue was made with".to_owned(),
+            false => format!(
+                "it is open and says session_id {run}: no worker will take it; `enode tickets unassign {stem}` removes that key"
+            ),
+        };
         note(Kind::Accident, &it.file, message);
     }
     for ticket in queue.tickets() {
@@ -137,8 +140,14 @@ pub fn without_template(page: &Page, templates: &Templates) -> Vec<Fault> {
             None => left.push((why, ticket.file.clone(), vec![ticket.stem.clone()])),
         }
     }
-    let idle = templates.lint().into_iter().map(|(path, why)| (why.to_string(), path.display().to_string()));
-    let idle: Vec<_> = idle.filter(|(why, _)| left.iter().all(|it| it.0 != *why)).collect();
+    let idle = templates.lint().into_iter();
+    let idle = idle.filter(|(_, why)| left.iter().all(|it| it.0 != why.to_string()));
+    // The path stands in front of it.
+    let bare = |why: TemplateError| match why {
+        TemplateError::Bad(_, why) => why,
+        why @ (TemplateError::Missing(_) | TemplateError::Text(_)) => why.to_string(),
+    };
+    let idle: Vec<_> = idle.map(|(path, why)| (bare(why), path.display().to_string())).collect();
     let fault = |file: String, message: String| Fault { kind: Kind::Template, file, message };
     let waiting = left
         .into_iter()

@@ -51,8 +51,19 @@ pub enum Deed {
         /// Why.
         why: String,
     },
+    /// Another file stands beside it, and has the name that it needs; nothing was changed.
+    Beside {
+        /// That file.
+        file: String,
+    },
     /// Somebody else was faster; nothing was changed.
     Lost,
+}
+
+/// What a person has to do where two files have one stem.
+#[must_use]
+pub fn beside(file: &str) -> String {
+    format!("{file} stands beside it, with another text: merge them by hand and remove that one")
 }
 
 /// One ticket and what was done with it.
@@ -223,6 +234,7 @@ pub(super) async fn back(
     Ok(match returned {
         Returned::Open { attempts } => Deed::Reclaimed { attempts, why },
         Returned::Asked { awaiting } => Deed::Asked { awaiting, why },
+        Returned::Beside { file } => Deed::Beside { file },
         Returned::Lost => Deed::Lost,
     })
 }

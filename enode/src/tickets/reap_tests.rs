@@ -253,3 +253,18 @@ fn an_answer_that_others_must_give_is_asked_for_again_and_ends_nobodys_work() {
     assert!(text.contains("who may answer") && text.contains("mediator answer r1") && text.contains("> yes"), "{text}");
     assert_eq!(table.count("answer"), 0);
 }
+
+/// Somebody has edited it under both of its names. Which text counts nobody else can tell, and so it is said.
+#[test]
+fn a_ticket_that_cannot_go_back_is_said_to_have_a_file_beside_it() {
+    let table = Table::of(&[("r1", RunNow::Failed("it broke".to_owned()))]);
+    let files = [("a.wip.md", &*held("session_id: r1\n")), ("a.md", "---\ntitle: t\n---\nanother text\n")];
+    let fake = Fake::new(&files);
+    let before = fake.files();
+    let reaped = reap_now(&fake, &table, crate::clock::now()).unwrap();
+    assert_eq!(reaped[0].deed, Deed::Beside { file: "a.md".to_owned() });
+    assert_eq!(fake.files(), before);
+    std::fs::remove_file(fake.folder.at("a.md")).unwrap();
+    reap_now(&fake, &table, crate::clock::now()).unwrap();
+    assert_eq!(fake.names(), ["a.md"]);
+}

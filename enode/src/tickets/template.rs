@@ -11,6 +11,7 @@ use std::{
 use shared::{
     RunId, Timestamp,
     contract::{self, Contract, WhenUnmatched, Work},
+    distance,
     ticket::{Queue, Stem, Ticket, key, name::SYSTEM, question},
 };
 
@@ -56,7 +57,10 @@ fn missing(kind: &str) -> String {
         kind if key::is_key(kind) => {
             format!("no template is for kind {kind:?}: {}", put(format!("{kind}.yaml or default.yaml")))
         }
-        kind => format!("kind {kind:?} cannot be a file's name: {}", put("default.yaml".to_owned())),
+        kind => format!(
+            "kind {kind:?} cannot be a file's name: write one word, with nothing behind it, or {}",
+            put("default.yaml".to_owned())
+        ),
     }
 }
 
@@ -139,6 +143,12 @@ impl Templates {
         let bad = |why: String| TemplateError::Bad(path.display().to_string(), why);
         let bytes = crate::files::read_small(path).map_err(|error: io::Error| bad(error.to_string()))?;
         let contract = contract::parse(&bytes).map_err(|why| bad(why.to_string().replace('\n', "; ")))?;
+        for (name, _) in contract.env.iter().filter(|(name, value)| value.is_empty() && !NAMES.contains(&name.as_str()))
+        {
+            if let Some(like) = NAMES.into_iter().find(|like| distance(like, name) <= 1) {
+                return Err(bad(format!("env.{name}: did you mean {like}? As it is, nobody fills it in")));
+            }
+        }
         match contract.steps.iter().find(|step| step.ask.is_some() && step.timeout.is_some()) {
             None => Ok(contract),
             Some(step) => Err(bad(format!(

@@ -64,9 +64,13 @@ fn whatever_a_template_says_its_run_waits_for_a_machine() {
 fn what_cannot_be_run_says_why() {
     let asking = "requires: [{as: w, capability: c}]\nsteps: [{id: s, timeout: 1h, ask: {question: q}}]\n";
     let unknown = "requires: [{as: w, capability: c}]\nsteps: [{id: s, uses: w, run: [echo, $TICKET_BODY]}]\n";
-    for (template, says) in
-        [(asking, "step s asks with a timeout"), (unknown, "set it in `env`"), ("x: y", "default.yaml: ")]
-    {
+    let slip = "env: {TICKT: ''}\nrequires: [{as: w, capability: c}]\nsteps: [{id: s, uses: w, run: [echo, $TICKT]}]\n";
+    for (template, says) in [
+        (asking, "step s asks with a timeout"),
+        (unknown, "set it in `env`"),
+        (slip, "env.TICKT: did you mean TICKET?"),
+        ("x: y", "default.yaml: "),
+    ] {
         let (_dir, templates) = folder(&[("default.yaml", template)]);
         let error = made(&templates, "---\n---\n").unwrap_err();
         assert!(error.to_string().contains(says), "{error}");

@@ -54,6 +54,14 @@ pub enum UnassignError {
         /// Its Run.
         run: String,
     },
+    /// Another file has the name that it needs.
+    #[error("{stem} cannot go back: {}", reap::beside(file))]
+    Beside {
+        /// The ticket.
+        stem: Stem,
+        /// That file.
+        file: String,
+    },
     /// It was moved or changed at this moment.
     #[error("{0} was moved or changed by somebody else at this moment: look again")]
     Moved(Stem),
@@ -95,7 +103,10 @@ pub async fn unassign(
     let Some(run) = session.as_deref().and_then(|session| RunId::new(session).ok()) else {
         return match give_back(folder, &ticket, Return::Plain, now).await? {
             Deed::Reclaimed { .. } => Ok(Unassigned::Returned),
-            Deed::Asked { .. } | Deed::Finished | Deed::Lost => Err(UnassignError::Moved(stem)),
+            Deed::Beside { file } => Err(UnassignError::Beside { stem, file }),
+            // Its question has no answer yet: that is its lock.
+            Deed::Asked { .. } => Ok(Unassigned::Returned),
+            Deed::Finished | Deed::Lost => Err(UnassignError::Moved(stem)),
         };
     };
     let state = runs.get(&run).await?;
@@ -103,7 +114,9 @@ pub async fn unassign(
         RunNow::Succeeded => {
             return match reap::finish(folder, &ticket, run.to_string()).await? {
                 Deed::Finished => Ok(Unassigned::Finished),
-                Deed::Reclaimed { .. } | Deed::Asked { .. } | Deed::Lost => Err(UnassignError::Moved(stem)),
+                Deed::Reclaimed { .. } | Deed::Asked { .. } | Deed::Beside { .. } | Deed::Lost => {
+                    Err(UnassignError::Moved(stem))
+                }
             };
         }
         RunNow::Open { .. } => true,
@@ -128,6 +141,7 @@ pub async fn unassign(
             Ok(Unassigned::Locked { awaiting, has_succeeded })
         }
         Deed::Reclaimed { .. } => Ok(Unassigned::Returned),
+        Deed::Beside { file } => Err(UnassignError::Beside { stem, file }),
         Deed::Finished | Deed::Lost => Err(UnassignError::Moved(stem)),
     }
 }

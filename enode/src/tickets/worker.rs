@@ -274,8 +274,16 @@ impl<R: Runs> Worker<R> {
         *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock::boot_time());
         let mut looked = reap::Looked::default();
         let whole = reap::look_after(&self.folder, &self.runs, &mut looked).await;
+        let mut beside = Left::new();
         for it in looked.reaped {
-            tracing::info!(ticket = %it.stem, "{}", said(&it.deed));
+            match &it.deed {
+                // As long as nobody merges them it is so in each round.
+                Deed::Beside { .. } => beside.entry(said(&it.deed)).or_default().push(it.stem),
+                deed => tracing::info!(ticket = %it.stem, "{}", said(deed)),
+            }
+        }
+        for (why, stems) in self.not_warned_of(beside) {
+            tracing::warn!("{} cannot go back: {why}", template::listed(&stems));
         }
         for file in looked.settled {
             tracing::info!(file, "its question needs no answer any more");
@@ -579,6 +587,7 @@ fn said(deed: &Deed) -> String {
         Deed::Reclaimed { attempts: 0, why } => format!("given back: {why}"),
         Deed::Reclaimed { attempts, why } => format!("given back, attempt {attempts}: {why}"),
         Deed::Asked { awaiting, why } => format!("waits for the answer {awaiting}: {why}"),
+        Deed::Beside { file } => reap::beside(file),
         Deed::Lost => "somebody else was faster; nothing was changed".to_owned(),
     }
 }

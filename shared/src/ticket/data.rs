@@ -143,9 +143,14 @@ fn slips(text: &Document) -> Vec<Warning> {
     let meant = |key: &str| key::meant(key).filter(|like| !times.contains_key(like));
     let like = times.keys().filter_map(|key| Some(Warning::LikeKey((*key).to_owned(), meant(key)?.to_owned())));
     let repeated = times.iter().filter(|it| *it.1 > 1).map(|(key, many)| Warning::Repeated((*key).to_owned(), *many));
+    let indented = text.indented_keys().filter(|it| key::is_known(it)).map(|it| Warning::Indented(it.to_owned()));
     let odd = text.odd_lines().map(|line| Warning::NoKey(line.chars().take(80).collect()));
     let time = text.said(key::CREATED_AT).filter(|value| read_ns(value).is_none());
-    like.chain(repeated).chain(odd).chain(time.map(|value| Warning::BadTime(value.to_owned()))).collect()
+    like.chain(repeated)
+        .chain(indented)
+        .chain(odd)
+        .chain(time.map(|value| Warning::BadTime(value.to_owned())))
+        .collect()
 }
 
 /// RFC 3339 with up to nine digits of a second.

@@ -119,6 +119,12 @@ impl Document {
         self.rows().map(|(_, line)| line).filter(|line| !line.contains(':') && !is_below(line)).map(str::trim)
     }
 
+    /// Keys that mean nothing because something blank stands in front of them.
+    pub(super) fn indented_keys(&self) -> impl Iterator<Item = &str> {
+        let indented = self.rows().map(|(_, line)| line).filter(|line| line.starts_with([' ', '\t']));
+        indented.filter_map(|line| key_of(line.trim_start())).map(|(key, _)| key)
+    }
+
     /// The value of a key; empty where the key has none. Of a repeated key the last one counts.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {

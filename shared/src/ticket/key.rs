@@ -56,6 +56,12 @@ const KNOWN: [&str; 14] = [
     ASKED_AT,
 ];
 
+/// Whether a key means something here.
+#[must_use]
+pub(super) fn is_known(key: &str) -> bool {
+    KNOWN.contains(&key) || OWNERS.contains(&key)
+}
+
 /// Words of other tools that people write for a key.
 const ELSEWHERE: [(&str, &str); 5] =
     [("prio", PRIORITY), ("depends", DEPS), ("depends_on", DEPS), ("dependencies", DEPS), ("blocked_by", DEPS)];
@@ -65,7 +71,7 @@ const ELSEWHERE: [(&str, &str); 5] =
 #[must_use]
 pub(super) fn meant(key: &str) -> Option<&'static str> {
     let most = if key.len() < 5 { 1 } else { 2 };
-    let is_known = KNOWN.contains(&key) || OWNERS.contains(&key);
+    let is_known = is_known(key);
     let key = key.to_ascii_lowercase().replace('-', "_");
     if let Some((_, known)) = ELSEWHERE.into_iter().find(|(word, _)| *word == key) {
         return Some(known);

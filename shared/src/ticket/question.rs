@@ -158,18 +158,22 @@ pub fn last(body: &str) -> Option<Section<'_>> {
     sections(body).into_iter().rfind(|it| it.kind == Kind::Question)
 }
 
-/// The groups of options that the last question of a body offers.
+/// What stands above the list of fields in the question of a step that wants a form.
+pub const FIELDS: &str = "Answer with one line for each:";
+
+/// The groups of options that the last question of a body offers. One that lists fields offers none: letters are no answer
+/// to a form.
 #[must_use]
 pub fn options(body: &str) -> Vec<Group> {
-    last(body).map(|it| options::parse(it.text)).unwrap_or_default()
+    last(body).filter(|_| fields_of_last(body).is_empty()).map(|it| options::parse(it.text)).unwrap_or_default()
 }
 
-/// The lines of the list below this line in the last question of a body.
+/// The lines of the list of fields in the last question of a body.
 #[must_use]
-pub fn fields_of_last(body: &str, above: &str) -> Vec<String> {
+pub fn fields_of_last(body: &str) -> Vec<String> {
     let question = last(body);
     let lines = question.iter().flat_map(|it| it.text.lines()).map(str::trim);
-    let below = lines.skip_while(|line| *line != above).skip(1);
+    let below = lines.skip_while(|line| *line != FIELDS).skip(1);
     below.filter(|line| line.starts_with("- ")).map(str::to_owned).collect()
 }
 

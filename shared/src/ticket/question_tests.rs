@@ -213,3 +213,13 @@ mod whatever_stands_before_it {
         }
     }
 }
+
+/// Letters are no answer to a form.
+#[test]
+fn a_question_that_lists_fields_offers_no_options() {
+    let body = "## 질문 1\n\nGo?\n\n- (a) yes\n- (b) no\n";
+    assert_eq!(options(body).len(), 1);
+    let form = format!("{body}\n{FIELDS}\n\n- `go: …` (yes or no)\n");
+    assert_eq!(options(&form).len(), 0);
+    assert_eq!(fields_of_last(&form), ["- `go: …` (yes or no)"]);
+}

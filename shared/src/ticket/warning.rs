@@ -22,6 +22,8 @@ pub enum Warning {
     MissingDep(Stem),
     /// A key that means nothing, and looks like one that does.
     LikeKey(String, String),
+    /// A key that means something, with blanks in front of it.
+    Indented(String),
     /// A key that says it is done, and its name does not.
     NotByKey(String, String),
     /// A line between the two `---` without a colon.
@@ -55,6 +57,9 @@ impl fmt::Display for Warning {
             }
             Self::MissingDep(stem) => write!(f, "deps: there is no {stem}; it waits until there is one that is done"),
             Self::LikeKey(key, like) => write!(f, "{key}: did you mean {like}? As it is, it means nothing"),
+            Self::Indented(key) => {
+                write!(f, "{key}: it means nothing with something blank in front of it: remove that")
+            }
             Self::NotByKey(key, value) => {
                 write!(f, "{key}: {value} means nothing: the file's name says how far it is, so rename the file")
             }

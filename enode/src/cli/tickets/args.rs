@@ -118,7 +118,8 @@ impl TemplateFolder {
 
 /// A folder of templates, if it is there.
 pub(crate) fn existing(folder: PathBuf) -> anyhow::Result<PathBuf> {
-    anyhow::ensure!(folder.is_dir(), "templates {}: there is no such folder", folder.display());
+    let what = if folder.exists() { "that is no folder: name the one it is in" } else { "there is no such folder" };
+    anyhow::ensure!(folder.is_dir(), "templates {}: {what}", folder.display());
     Ok(folder)
 }
 

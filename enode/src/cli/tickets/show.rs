@@ -10,7 +10,7 @@ use super::{
     folder, missing, named, read,
 };
 use crate::tickets::{
-    check,
+    check, reap,
     template::Templates,
     view::{self, Detail, Page, View},
 };
@@ -35,8 +35,9 @@ pub(super) fn list(args: &List, out: &Out) -> Outcome {
         for it in untaken {
             out.warn(format!("{}: {}", it.file, it.message));
         }
-        for it in &page.unread {
-            out.warn(format!("{} is not in the queue: {}", it.file, it.why));
+        let broken = |it: &check::Fault| it.kind == check::Kind::Broken;
+        for it in check::check(&queue, folder.suffixes()).into_iter().filter(broken) {
+            out.warn(format!("{} is not in the queue: {}", it.file, it.message));
         }
     }
     Ok(Exit::Done)
@@ -92,7 +93,9 @@ pub(super) fn show(args: &One, out: &Out) -> Outcome {
     let stem = named(&folder, &queue, &args.stem);
     let detail = view::detail(&queue, &stem).ok_or_else(|| missing(&queue, &stem))?;
     out.data(&document(&detail)?, || shown(&detail))?;
-    for warning in detail.ticket.warnings.iter().filter(|_| !out.json()) {
+    let twins = queue.twins().iter().filter(|it| it.stem == detail.ticket.stem);
+    let twins = twins.map(|it| reap::beside(&it.file));
+    for warning in detail.ticket.warnings.iter().cloned().chain(twins).filter(|_| !out.json()) {
         out.warn(warning);
     }
     Ok(Exit::Done)

@@ -86,12 +86,13 @@ pub(super) async fn reap(args: &Reap, out: &Out) -> Outcome {
     out.data(&json!(looked), || {
         let row = |it: &reap::Reaped| {
             let (deed, why) = match &it.deed {
-                Deed::Finished => ("done", "its Run has succeeded"),
-                Deed::Reclaimed { why, .. } => ("given back", why.as_str()),
-                Deed::Asked { why, .. } => ("asked", why.as_str()),
-                Deed::Lost => ("left", "somebody else was faster"),
+                Deed::Finished => ("done", "its Run has succeeded".to_owned()),
+                Deed::Reclaimed { why, .. } => ("given back", why.clone()),
+                Deed::Asked { why, .. } => ("asked", why.clone()),
+                Deed::Beside { file } => ("left", reap::beside(file)),
+                Deed::Lost => ("left", "somebody else was faster".to_owned()),
             };
-            vec![it.stem.to_string(), deed.to_owned(), why.to_owned()]
+            vec![it.stem.to_string(), deed.to_owned(), why]
         };
         // An answer that the queue has given itself is a ticket like any other.
         let answered = |file: &String| vec![file.clone(), "answered".to_owned(), "nobody asks any more".to_owned()];
@@ -114,7 +115,10 @@ pub(super) async fn unassign(args: &Unassign, out: &Out) -> Outcome {
         UnassignError::Alive { .. } => Failure::new(Exit::RUN_ALIVE, error),
         UnassignError::Trouble(it) => trouble(it),
         UnassignError::Io(error) => anyhow!(error).context("cannot take it away").into(),
-        UnassignError::Missing(_) | UnassignError::NotAssigned(..) | UnassignError::Moved(_) => refused(error),
+        UnassignError::Missing(_)
+        | UnassignError::NotAssigned(..)
+        | UnassignError::Beside { .. }
+        | UnassignError::Moved(_) => refused(error),
     })?;
     out.data(&json!({"stem": stem, "result": done}), || match &done {
         Unassigned::Cleared => format!("{stem} no longer says session_id"),
