@@ -4,8 +4,8 @@
 //! that change a name, `write` the one that changes a text, `queue_lock` the one critical section of all workers, `begun` the
 //! note of what is half done in it. On these stand `claim`, `back` (a ticket goes back to the line, as it is or as a
 //! question), `finish`, `new` and `repair`, which ends what a killed process had begun. `runs` says what a worker wants of a
-//! mediator, `client` asks it over gRPC, `template` makes the contract; `reap`, `ask`, `hand_on`, `settle`,
-//! `aside` and `worker` put all of it together.
+//! mediator, `client` asks it over gRPC, `template` makes the contract; `reap`, `ask`, `settle`, `hand_on`,
+//! `look`, `aside` and `worker` put all of it together.
 //!
 //! Lock order: the queue's lock is taken first, and nothing is awaited while it is held. Whatever changes a name holds it. Between
 //! two names of ours a kernel call decides, so that it also holds against programs that know no lock.
@@ -31,6 +31,7 @@ pub mod folder;
 mod hand_on;
 mod hidden;
 mod links;
+mod look;
 mod moves;
 pub mod new;
 mod queue_lock;

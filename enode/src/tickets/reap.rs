@@ -17,7 +17,7 @@ use super::{
     file_work::off,
     finish,
     runs::{RunNow, Runs, Trouble},
-    settle,
+    settle::{self, Settled},
 };
 use crate::clock;
 
@@ -81,10 +81,9 @@ pub struct Reaped {
 pub struct Looked {
     /// Of tickets in progress.
     pub reaped: Vec<Reaped>,
-    /// Names of answers that were written, because nobody needs one any more.
-    pub settled: Vec<String>,
-    /// Runs that were cancelled, because they asked for a ticket that is done.
-    pub cancelled: Vec<RunId>,
+    /// Of questions.
+    #[serde(flatten)]
+    pub questions: Settled,
 }
 
 /// What every worker of a queue does from time to time: looks after tickets in progress, then after questions that
@@ -94,7 +93,7 @@ pub struct Looked {
 /// [`Trouble`]; what was done before it stays done.
 pub async fn look_after(folder: &Arc<Folder>, runs: &impl Runs, looked: &mut Looked) -> Result<(), Trouble> {
     reap(folder, runs, clock::now(), grace(), &mut looked.reaped).await?;
-    settle::settle(folder, runs, looked).await
+    settle::settle(folder, runs, &mut looked.questions).await
 }
 
 /// Looks at every ticket in progress once, `now` being when and [`GRACE`] the grace in earnest.

@@ -2,6 +2,7 @@
 
 use std::{io, sync::Arc};
 
+use serde::Serialize;
 use shared::{
     RunId,
     ticket::{Lane, Queue, Stem, name::of_work, order, question::Origin},
@@ -11,13 +12,21 @@ use super::{
     Folder, ask,
     file_work::off,
     queue_lock::QueueLock,
-    reap::Looked,
     repair::repair,
     runs::{self, Ask, RunNow, Runs, Trouble},
 };
 
+/// What was done about questions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Settled {
+    /// Names of answers that were written, because nobody needs one any more.
+    pub settled: Vec<String>,
+    /// Runs that were cancelled, because they asked for a ticket that is done.
+    pub cancelled: Vec<RunId>,
+}
+
 /// Unlocks tickets whose question needs no answer any more, and ends Runs whose question will get none.
-pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs, looked: &mut Looked) -> Result<(), Trouble> {
+pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs, done: &mut Settled) -> Result<(), Trouble> {
     let asks = match runs.asks().await {
         // Said by this mediator of all of them: it knows none.
         Err(Trouble::Refused(why)) => {
@@ -28,8 +37,8 @@ pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs, looked: &mut 
     };
     // Read after that: what is asked now has a ticket that says so, or one that a person has ended.
     let queue = off(folder, |folder| folder.read()).await?;
-    needless_questions(folder, runs, &queue, &asks, looked).await?;
-    questions_of_done(folder, runs, &queue, &asks, looked).await
+    needless_questions(folder, runs, &queue, &asks, done).await?;
+    questions_of_done(folder, runs, &queue, &asks, done).await
 }
 
 /// The step was answered elsewhere, or its Run has ended. The answer file says so.
@@ -38,7 +47,7 @@ async fn needless_questions(
     runs: &impl Runs,
     queue: &Queue,
     asks: &[Ask],
-    looked: &mut Looked,
+    done: &mut Settled,
 ) -> Result<(), Trouble> {
     for (ticket, awaiting) in order::asking(queue) {
         // A person's file is there, and not done or not mended.
@@ -65,7 +74,7 @@ async fn needless_questions(
         };
         let stem = ticket.stem.clone();
         match off(folder, move |folder| write(folder, &stem, &awaiting, &why)).await {
-            Ok(file) => looked.settled.extend(file),
+            Ok(file) => done.settled.extend(file),
             Err(trouble) => tracing::warn!(ticket = %ticket.stem, "its question could not be settled: {trouble}"),
         }
     }
@@ -88,7 +97,7 @@ async fn questions_of_done(
     runs: &impl Runs,
     queue: &Queue,
     asks: &[Ask],
-    looked: &mut Looked,
+    done: &mut Settled,
 ) -> Result<(), Trouble> {
     // By what the Run is for, not by the text of a ticket: that may be a copy of another one's.
     let is_for_done = |ask: &&Ask| ask.work.as_deref().and_then(of_work).is_some_and(|stem| is_over(queue, &stem));
@@ -100,7 +109,7 @@ async fn questions_of_done(
     // Another queue may have a ticket with the same stem.
     for run in left.into_iter().filter(|run| runs::is_of(&tag, run)) {
         match runs.cancel(&run).await {
-            Ok(()) => looked.cancelled.push(run),
+            Ok(()) => done.cancelled.push(run),
             Err(Trouble::Refused(why)) => tracing::warn!(%run, "it asks for a ticket that is done: {why}"),
             Err(trouble) => return Err(trouble),
         }

@@ -9,10 +9,10 @@ use super::{
 const ASKING: &str =
     "---\ntitle: t\ndeps: [q]\nawaiting: q\n---\n## 질문 1\n<!-- asked by run r1 step ok attempt 1 -->\n?\n";
 
-fn settle_all(fake: &Fake, table: &Table) -> Looked {
-    let (runtime, mut looked) = (tokio::runtime::Builder::new_current_thread().build().unwrap(), Looked::default());
-    runtime.block_on(settle(&fake.folder, table, &mut looked)).unwrap();
-    looked
+fn settle_all(fake: &Fake, table: &Table) -> Settled {
+    let (runtime, mut done) = (tokio::runtime::Builder::new_current_thread().build().unwrap(), Settled::default());
+    runtime.block_on(settle(&fake.folder, table, &mut done)).unwrap();
+    done
 }
 
 fn settle_with(fake: &Fake, table: &Table) -> Vec<String> {

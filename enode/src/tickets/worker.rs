@@ -31,7 +31,6 @@ use super::{
     claim::{self, ClaimError, Claimed},
     fail,
     file_work::off,
-    queue_lock,
     reap::{self, Deed},
     runs::{self, End, RunNow, RunOf, Runs, Trouble},
     template::{self, TemplateError, Templates, Usable},
@@ -43,8 +42,6 @@ use crate::{
 
 /// How often a worker that follows a Run looks after the queue.
 const ROUND: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(5) };
-/// One of all workers of a queue looks after it in this time, so that many cost the mediator no more than one.
-const LOOK_INTERVAL: Duration = if cfg!(test) { Duration::from_millis(40) } else { Duration::from_secs(4) };
 /// After silence: the first one, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 /// Between two looks at a ticket that is being saved.
@@ -69,7 +66,7 @@ pub struct Worker<R> {
     /// How long it waits for a ticket to come, where no file tells of a change.
     pub pace: Duration,
     /// When it last looked after the tickets of others.
-    looked: Mutex<Option<BootTime>>,
+    pub(super) looked: Mutex<Option<BootTime>>,
     /// It has seen once all that is in progress.
     has_begun: AtomicBool,
     /// What it has left in the line.
@@ -79,7 +76,7 @@ pub struct Worker<R> {
 }
 
 /// What is wrong with templates or files, and the tickets that are left alone for it.
-type Left = BTreeMap<String, Vec<Stem>>;
+pub(super) type Left = BTreeMap<String, Vec<Stem>>;
 
 /// What a worker ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,52 +249,13 @@ impl<R: Runs> Worker<R> {
     }
 
     /// Those of these tickets of which this was not said yet.
-    fn not_warned_of(&self, mut left: Left) -> Left {
+    pub(super) fn not_warned_of(&self, mut left: Left) -> Left {
         let mut warned_of = self.warned_of.lock().unwrap_or_else(PoisonError::into_inner);
         left.retain(|why, stems| {
             stems.retain(|stem| warned_of.insert((stem.clone(), why.clone())));
             !stems.is_empty()
         });
         left
-    }
-
-    /// Looks after the queue, unless another worker just has.
-    async fn take_turn_in_looking(&self) -> Result<(), Trouble> {
-        if off(&self.folder, |folder| Ok(queue_lock::is_looked_after(folder, LOOK_INTERVAL))).await? {
-            return Ok(());
-        }
-        self.look_after().await
-    }
-
-    /// What other workers have left, and questions that have their answer elsewhere.
-    async fn look_after(&self) -> Result<(), Trouble> {
-        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock::boot_time());
-        let mut looked = reap::Looked::default();
-        let whole = reap::look_after(&self.folder, &self.runs, &mut looked).await;
-        let mut beside = Left::new();
-        for it in looked.reaped {
-            match &it.deed {
-                // As long as nobody merges them it is so in each round.
-                Deed::Beside { .. } => beside.entry(said(&it.deed)).or_default().push(it.stem),
-                deed => tracing::info!(ticket = %it.stem, "{}", said(deed)),
-            }
-        }
-        for (why, stems) in self.not_warned_of(beside) {
-            tracing::warn!("{} cannot go back: {why}", template::listed(&stems));
-        }
-        for file in looked.settled {
-            tracing::info!(file, "its question needs no answer any more");
-        }
-        for run in looked.cancelled {
-            tracing::info!(%run, "cancelled: it asked for a ticket that is done");
-        }
-        whole?;
-        // Only now: whoever cannot ask the mediator keeps nobody from it.
-        off(&self.folder, |folder| {
-            queue_lock::note_look(folder);
-            Ok(())
-        })
-        .await
     }
 
     async fn work(&self, claimed: &Claimed, stop: &CancellationToken) -> Result<(), Trouble> {
@@ -581,7 +539,7 @@ fn tries() -> impl Iterator<Item = bool> {
     (1..=20).map(|time| time == 20)
 }
 
-fn said(deed: &Deed) -> String {
+pub(super) fn said(deed: &Deed) -> String {
     match deed {
         Deed::Finished => "done".to_owned(),
         Deed::Reclaimed { attempts: 0, why } => format!("given back: {why}"),

@@ -99,8 +99,8 @@ pub(super) async fn reap(args: &Reap, out: &Out) -> Outcome {
         let cancelled = |run: &RunId| {
             vec![run.to_string(), "cancelled".to_owned(), "it asked for a ticket that is done".to_owned()]
         };
-        let rows = looked.reaped.iter().map(row).chain(looked.settled.iter().map(answered));
-        let rows: Vec<_> = rows.chain(looked.cancelled.iter().map(cancelled)).collect();
+        let rows = looked.reaped.iter().map(row).chain(looked.questions.settled.iter().map(answered));
+        let rows: Vec<_> = rows.chain(looked.questions.cancelled.iter().map(cancelled)).collect();
         if rows.is_empty() { "nothing to do".to_owned() } else { out::table(&["TICKET", "WHAT", "WHY"], rows) }
     })?;
     whole.map_err(trouble)?;
