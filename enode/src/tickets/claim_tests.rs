@@ -77,6 +77,11 @@ fn a_claim_in_which_nothing_could_be_written_is_undone_and_another_stays() {
         let before = fake.files();
         undo(&fake.folder, &claimed.ticket).unwrap();
         assert_eq!(fake.files(), before, "a Run may have it");
+        std::fs::write(fake.folder.at("b.md"), "---\ntitle: t\n---\n").unwrap();
+        let ticket = by_hand(&fake.folder, &Stem::new("b").unwrap(), "ann", Timestamp::default()).unwrap();
+        let before = fake.files();
+        undo(&fake.folder, &ticket).unwrap();
+        assert_eq!(fake.files(), before, "a person has it");
     }
 }
 
