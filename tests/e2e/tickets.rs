@@ -126,15 +126,32 @@ fn r04_a_step_that_asks_becomes_a_question_and_the_answer_file_answers_the_step(
     assert_eq!(mediator.cli(&["logs", &run, "ship"]).ok().stdout, "made\n{\"go\":\"yes\",\"note\":\"it: works\"}");
 }
 
+/// A queue whose ticket `a` asks.
+struct Asked {
+    mediator: Mediator,
+    _agent: Agent,
+    queue: Queue,
+    /// Of its templates.
+    folder: String,
+    run: String,
+}
+
+impl Asked {
+    fn new() -> Self {
+        let mediator = Mediator::start(Engine::Sqlite);
+        let agent = Agent::start(&mediator, "n1");
+        let queue = Queue::new(Some(&mediator));
+        let folder = with_template(&queue, "default.yaml", ASKING);
+        queue.write("a.md", "---\ntitle: ship\n---\n");
+        work(&queue, &["--templates", &folder]).ok();
+        let run = runs(&mediator)[0]["run_id"].as_str().unwrap().to_owned();
+        Self { mediator, _agent: agent, queue, folder, run }
+    }
+}
+
 #[test]
 fn a_question_that_is_answered_elsewhere_unlocks_its_ticket() {
-    let mediator = Mediator::start(Engine::Sqlite);
-    let _agent = Agent::start(&mediator, "n1");
-    let queue = Queue::new(Some(&mediator));
-    let folder = with_template(&queue, "default.yaml", ASKING);
-    queue.write("a.md", "---\ntitle: ship\n---\n");
-    work(&queue, &["--templates", &folder]).ok();
-    let run = runs(&mediator)[0]["run_id"].as_str().unwrap().to_owned();
+    let Asked { mediator, _agent, queue, run, folder } = Asked::new();
     mediator.cli(&["answer", &run, "go=yes"]).ok();
     mediator.wait_state(&run, "SUCCEEDED");
     work(&queue, &["--templates", &folder]).ok();
@@ -429,13 +446,7 @@ fn a_list_says_which_tickets_no_template_is_for() {
 /// What every worker does all the time, once.
 #[test]
 fn a_reap_also_settles_questions_that_nobody_asks_any_more_and_knows_the_grace_of_a_test() {
-    let mediator = Mediator::start(Engine::Sqlite);
-    let _agent = Agent::start(&mediator, "n1");
-    let mut queue = Queue::new(Some(&mediator));
-    let folder = with_template(&queue, "default.yaml", ASKING);
-    queue.write("a.md", "---\ntitle: ship\n---\n");
-    work(&queue, &["--templates", &folder]).ok();
-    let run = runs(&mediator)[0]["run_id"].as_str().unwrap().to_owned();
+    let Asked { mediator, _agent, mut queue, run, .. } = Asked::new();
     mediator.cli(&["answer", &run, "go=yes"]).ok();
     mediator.wait_state(&run, "SUCCEEDED");
     queue.write("b.wip.md", "---\ntitle: nobody's\n---\n");
@@ -449,13 +460,7 @@ fn a_reap_also_settles_questions_that_nobody_asks_any_more_and_knows_the_grace_o
 /// Who could answer may do it all himself. Nobody answers the Run then, and it would keep its node for ever.
 #[test]
 fn a_ticket_that_asks_is_claimed_and_ended_by_hand_and_its_run_is_cancelled() {
-    let mediator = Mediator::start(Engine::Sqlite);
-    let _agent = Agent::start(&mediator, "n1");
-    let queue = Queue::new(Some(&mediator));
-    let folder = with_template(&queue, "default.yaml", ASKING);
-    queue.write("a.md", "---\ntitle: ship\n---\n");
-    work(&queue, &["--templates", &folder]).ok();
-    let run = runs(&mediator)[0]["run_id"].as_str().unwrap().to_owned();
+    let Asked { mediator, _agent, queue, run, .. } = Asked::new();
     let asks = mediator.cli(&["asks"]).ok();
     assert!(asks.stdout.contains("ticket:a") && asks.stderr.contains("enode tickets answer"), "{asks:?}");
     assert_eq!(mediator.json(&["asks"])["asks"][0]["work_id"], "ticket:a");

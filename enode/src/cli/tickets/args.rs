@@ -9,7 +9,7 @@ use shared::{
 };
 
 use super::{super::Failure, refused};
-use crate::tickets::client::Address;
+use crate::tickets::{client::Address, template::Templates};
 
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
@@ -113,6 +113,11 @@ impl TemplateFolder {
     /// The folder, if one is given; it is there then.
     pub(crate) fn checked(&self) -> Result<Option<PathBuf>, Failure> {
         self.folder.clone().map(existing).transpose().map_err(refused)
+    }
+
+    /// What is in it, if one is given.
+    pub(crate) fn templates(&self) -> Result<Option<Templates>, Failure> {
+        Ok(self.checked()?.map(|folder| Templates { folder: Some(folder), ..Templates::default() }))
     }
 }
 

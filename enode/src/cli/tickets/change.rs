@@ -22,7 +22,6 @@ use crate::{
         claim::{self, ClaimError},
         finish,
         new::{self, NewError},
-        template::Templates,
     },
 };
 
@@ -32,7 +31,7 @@ pub(super) fn new(args: &New, out: &Out) -> Outcome {
     let queue = read(&folder)?;
     let deps: Vec<_> = args.deps.iter().map(|it| named(&folder, &queue, it)).collect();
     let req = args.req.as_ref().map(|it| named(&folder, &queue, it));
-    let templates = args.templates.checked()?;
+    let templates = args.templates.templates()?;
     let new = edit::New {
         title: &args.title,
         kind: &args.kind,
@@ -47,7 +46,6 @@ pub(super) fn new(args: &New, out: &Out) -> Outcome {
     })?;
     let path = folder.path().join(&ticket.file);
     out.data(&json!({"stem": ticket.stem, "file": path}), || ticket.stem.to_string())?;
-    let templates = templates.map(|folder| Templates { folder: Some(folder), ..Templates::default() });
     if let Some(Err(why)) = templates.map(|it| it.usable(&args.kind)) {
         out.warn(why.to_string());
     }

@@ -11,7 +11,6 @@ use super::{
 };
 use crate::tickets::{
     check, reap,
-    template::Templates,
     view::{self, Detail, Page, View},
 };
 
@@ -45,8 +44,8 @@ pub(super) fn list(args: &List, out: &Out) -> Outcome {
 
 /// What no worker with these templates takes. Without a folder nobody knows.
 fn untaken(page: &Page, templates: &TemplateFolder) -> Result<Vec<check::Fault>, Failure> {
-    let Some(folder) = templates.checked()? else { return Ok(Vec::new()) };
-    Ok(check::without_template(page, &Templates { folder: Some(folder), ..Templates::default() }))
+    let templates = templates.templates()?;
+    Ok(templates.map(|templates| check::without_template(page, &templates)).unwrap_or_default())
 }
 
 fn document(value: &impl serde::Serialize) -> Result<Value, Failure> {
