@@ -6,7 +6,7 @@
 
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Read as _},
     os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
@@ -39,8 +39,15 @@ impl Stat {
 
 /// Reads `/proc/PID/stat`. The program's name in it may hold anything, so that fields count from its end.
 pub(super) fn stat(pid: &str) -> Option<Stat> {
-    let text = fs::read(Path::new("/proc").join(pid).join("stat")).ok()?;
+    let text = read_proc(&Path::new("/proc").join(pid).join("stat")).ok()?;
     parse_stat(&String::from_utf8_lossy(&text))
+}
+
+/// Reads a file of `/proc`. These have no size that could be asked for, and each read makes the kernel write anew.
+pub(super) fn read_proc(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::with_capacity(4096);
+    File::open(path)?.take(u64::MAX).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 fn parse_stat(text: &str) -> Option<Stat> {
@@ -132,6 +139,17 @@ struct Open {
     noted: bool,
 }
 
+impl Open {
+    fn note(&mut self, group: i32, started: u64, run: &RunId, out: &Path) -> io::Result<()> {
+        let (boot, run_id, out) = (boot_id().to_owned(), run.clone(), Some(out.to_owned()));
+        let mut line = serde_json::to_vec(&Note { group, started, boot, run_id, out })?;
+        line.push(b'\n');
+        // Not synced: what outlives the machine's power names another boot.
+        self.noted = true;
+        self.file.write_all_at(&line, 0)
+    }
+}
+
 impl Notes {
     /// The note of a node.
     ///
@@ -147,40 +165,27 @@ impl Notes {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a line, into a new file if a step has removed the one that is open.
-    fn put(&self, open: &mut Open, line: &[u8]) -> io::Result<()> {
-        let identity = |it: fs::Metadata| (it.dev(), it.ino());
-        if fs::symlink_metadata(&self.path).map(identity).ok() != open.file.metadata().map(identity).ok() {
-            open.file = open_note(&self.path)?;
-        }
-        open.file.write_all_at(line, 0)
-    }
-
     /// Notes that a group with this `$OUT` is about to start.
     ///
     /// # Errors
     /// As the file system says.
     pub fn intend(&self, run: &RunId, out: &Path) -> io::Result<()> {
-        self.note(0, 0, run, out)
+        let identity = |it: fs::Metadata| (it.dev(), it.ino());
+        let mut open = self.lock();
+        // An earlier step may have removed the file that is open.
+        if fs::symlink_metadata(&self.path).map(identity).ok() != open.file.metadata().map(identity).ok() {
+            open.file = open_note(&self.path)?;
+        }
+        open.note(0, 0, run, out)
     }
 
-    /// Notes a group that was just started.
+    /// Notes that the group has started.
     ///
     /// # Errors
     /// As the file system says.
     pub fn write(&self, group: Pid, run: &RunId, out: &Path) -> io::Result<()> {
         let group = group.as_raw_pid();
-        self.note(group, stat(&group.to_string()).map_or(0, |stat| stat.started), run, out)
-    }
-
-    fn note(&self, group: i32, started: u64, run: &RunId, out: &Path) -> io::Result<()> {
-        let (boot, run_id, out) = (boot_id().to_owned(), run.clone(), Some(out.to_owned()));
-        let mut line = serde_json::to_vec(&Note { group, started, boot, run_id, out })?;
-        line.push(b'\n');
-        // Not synced: what outlives the machine's power names another boot.
-        let mut open = self.lock();
-        open.noted = true;
-        self.put(&mut open, &line)
+        self.lock().note(group, stat(&group.to_string()).map_or(0, |stat| stat.started), run, out)
     }
 
     /// The group is gone. Costs nothing where none is noted.
@@ -189,7 +194,7 @@ impl Notes {
         if !open.noted {
             return;
         }
-        match self.put(&mut open, b"\n") {
+        match open.file.write_all_at(b"\n", 0) {
             Ok(()) => open.noted = false,
             Err(e) => {
                 tracing::warn!(path = %self.path.display(), error = %e, "cannot remove the note of a process group");
@@ -258,7 +263,7 @@ fn runs_for(pid: &str, run: &RunId) -> bool {
 }
 
 fn has_environment(pid: &str, wanted: &[u8]) -> bool {
-    fs::read(Path::new("/proc").join(pid).join("environ"))
+    read_proc(&Path::new("/proc").join(pid).join("environ"))
         .is_ok_and(|environ| environ.split(|b| *b == 0).any(|it| it == wanted))
 }
 

@@ -56,6 +56,7 @@ async fn what_an_earlier_life_left_is_killed() {
 async fn a_note_that_a_step_has_removed_is_made_again() {
     let (state, notes, run) = notes();
     fs::remove_dir_all(state.path().join("groups")).unwrap();
+    notes.intend(&run, Path::new("/nowhere/out")).unwrap();
     let left = Started::new("sleep 1000", "left");
     notes.write(left.group(), &run, Path::new("/nowhere/out")).unwrap();
     let next_life = Notes::open(state.path(), &NodeId::new("yard/0").unwrap()).unwrap();

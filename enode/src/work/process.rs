@@ -3,17 +3,21 @@
 //! stdout and stderr are the same pipe, so that the log has the order in which the program wrote; they are two where
 //! what the program prints is wanted for itself. The group is signalled only while its leader is not reaped; until then its number cannot belong to anybody else.
 
-use std::{io, os::fd::OwnedFd, path::Path, process::ExitStatus};
+use std::{
+    io,
+    os::{fd::OwnedFd, unix::process::CommandExt as _},
+    path::Path,
+    process::{Child, Command, ExitStatus},
+};
 
 use rustix::{
     io::Errno,
-    process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open},
+    process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid},
 };
 use shared::Duration;
 use tokio::{
-    io::unix::AsyncFd,
+    io::{Interest, unix::AsyncFd},
     net::unix::pipe,
-    process::{Child, Command},
     sync::watch,
 };
 
@@ -22,6 +26,9 @@ use crate::{
     policy::quarantine::Against,
     session::node::{Stop, StopCause},
 };
+
+/// How often to look whether a leader has ended that the kernel does not tell of.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Why a program did not start.
 #[derive(Debug, thiserror::Error)]
@@ -63,11 +70,10 @@ impl StartError {
 pub struct Process {
     child: Child,
     group: Pid,
-    /// Tells that the leader has ended without reaping it. None where the kernel has no such thing.
+    /// Becomes readable when the leader has ended. None where the kernel has no such thing, or no more of them.
     leader: Option<AsyncFd<OwnedFd>>,
     /// What it prints, where that is wanted apart.
     stdout: Option<pipe::Receiver>,
-    reaped: bool,
 }
 
 /// Why a program was ended.
@@ -122,15 +128,20 @@ pub fn start(program: &Program, folder: &Path) -> Result<(Process, pipe::Receive
     let child = command.spawn().map_err(|source| failed_at(true, source))?;
     // Drop the write ends that the command still holds, or the pipe never ends.
     drop(command);
-    let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    let group = group.ok_or_else(|| failed(io::Error::other("it has no process id")))?;
-    Ok((Process { child, group, leader: follow(group), stdout, reaped: false }, reader))
+    let group = Pid::from_child(&child);
+    Ok((Process { child, group, leader: follow(group), stdout }, reader))
 }
 
 /// A descriptor that becomes readable when the process has ended.
 #[expect(deprecated, reason = "its successor is unsafe to call; all it asks for is what an OwnedFd does: stay open")]
 fn follow(process: Pid) -> Option<AsyncFd<OwnedFd>> {
-    pidfd_open(process, PidfdFlags::NONBLOCK).ok().and_then(|fd| AsyncFd::new(fd).ok())
+    pidfd_open(process, PidfdFlags::NONBLOCK).ok().and_then(|fd| AsyncFd::with_interest(fd, Interest::READABLE).ok())
+}
+
+/// Whether a child has ended. It stays to be reaped.
+fn has_ended(process: Pid) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::Pid(process), options), Ok(None))
 }
 
 fn hint(name: &str, program: &Program, error: &io::Error) -> String {
@@ -161,20 +172,16 @@ impl Process {
         self.group
     }
 
-    /// Waits until the leader has ended; does not reap it where that can be helped.
+    /// Waits until the leader has ended; does not reap it.
     pub async fn ended(&mut self) {
-        match &self.leader {
-            Some(leader) => match leader.readable().await {
-                Ok(mut ready) => ready.retain_ready(),
-                Err(e) => {
-                    tracing::error!(error = %e, "cannot follow the process");
-                    self.leader = None;
-                }
-            },
-            None => {
-                drop(self.child.wait().await);
-                self.reaped = true;
+        if let Some(leader) = &self.leader {
+            match leader.readable().await {
+                Ok(mut ready) => return ready.retain_ready(),
+                Err(e) => tracing::error!(error = %e, "cannot follow the process"),
             }
+        }
+        while !has_ended(self.group) {
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 
@@ -204,7 +211,7 @@ impl Process {
         loop {
             let stop = tokio::select! {
                 biased;
-                () = self.ended() => { if self.leader.is_some() || self.reaped { break; } continue; }
+                () = self.ended() => break,
                 stop = order(orders), if !deaf => stop,
                 () = &mut limit, if why == Ended::ByItself => {
                     why = Ended::TimedOut;
@@ -243,12 +250,12 @@ impl Process {
         (why, true)
     }
 
-    /// Collects the exit status. From here on the group's number may belong to somebody else.
+    /// Collects the exit status of a leader that has ended. From here on the group's number may belong to somebody else.
     ///
     /// # Errors
     /// As the operating system says.
-    pub async fn reap(mut self) -> io::Result<ExitStatus> {
-        self.child.wait().await
+    pub fn reap(mut self) -> io::Result<ExitStatus> {
+        self.child.wait()
     }
 }
 

@@ -35,7 +35,7 @@ async fn both_outputs_come_in_the_order_in_which_they_were_written() {
     assert_eq!(log, wanted);
     let (_keep, mut orders) = orders();
     assert_eq!(process.supervise(None, &mut orders, GRACE, STUCK).await, (Ended::ByItself, true));
-    assert_eq!(exit_code(process.reap().await.unwrap()), 7);
+    assert_eq!(exit_code(process.reap().unwrap()), 7);
 }
 
 #[tokio::test]
@@ -43,7 +43,17 @@ async fn the_end_by_a_signal_is_128_and_its_number() {
     let (mut process, _pipe) = start(&sh("kill -9 $$"), Path::new("/")).unwrap();
     let (_keep, mut orders) = orders();
     assert_eq!(process.supervise(None, &mut orders, GRACE, STUCK).await, (Ended::ByItself, true));
-    assert_eq!(exit_code(process.reap().await.unwrap()), 137);
+    assert_eq!(exit_code(process.reap().unwrap()), 137);
+}
+
+#[tokio::test]
+async fn the_end_is_seen_where_the_kernel_does_not_tell_of_it() {
+    let (mut process, mut pipe, _) = start_and_read("echo ready; exit 5").await;
+    process.leader = None;
+    let (_keep, mut orders) = orders();
+    assert_eq!(process.supervise(None, &mut orders, GRACE, STUCK).await, (Ended::ByItself, true));
+    assert_eq!(exit_code(process.reap().unwrap()), 5);
+    assert_eq!(pipe.read_u8().await.map_err(|e| e.kind()), Err(io::ErrorKind::UnexpectedEof));
 }
 
 #[tokio::test]
@@ -53,7 +63,7 @@ async fn a_program_that_ignores_sigterm_is_killed_after_the_grace() {
     let (_keep, mut orders) = orders();
     let limit = Some(Duration::from_millis(50));
     assert_eq!(process.supervise(limit, &mut orders, GRACE, STUCK).await, (Ended::TimedOut, true));
-    assert_eq!(exit_code(process.reap().await.unwrap()), 137);
+    assert_eq!(exit_code(process.reap().unwrap()), 137);
     assert!(group::gone(group, STUCK).await);
 }
 
@@ -65,7 +75,7 @@ async fn a_program_that_heeds_sigterm_gets_to_end_by_itself() {
     order.send_replace(Some(Stop { cause: StopCause::Stopped, grace: Duration::from_secs(60) }));
     let ended = process.supervise(None, &mut orders, GRACE, STUCK).await;
     assert_eq!(ended, (Ended::Stopped(StopCause::Stopped), true));
-    assert_eq!(exit_code(process.reap().await.unwrap()), 3);
+    assert_eq!(exit_code(process.reap().unwrap()), 3);
     let mut rest = String::new();
     pipe.read_to_string(&mut rest).await.unwrap();
     // Its child gets the signal too, and some shells say so.
@@ -83,7 +93,7 @@ async fn a_second_order_cuts_the_grace_short() {
     };
     let (ended, ()) = tokio::join!(process.supervise(None, &mut orders, GRACE, STUCK), both);
     assert_eq!(ended, (Ended::Stopped(StopCause::LeaseEnded), true));
-    drop(process.reap().await);
+    drop(process.reap());
 }
 
 #[tokio::test]
@@ -93,7 +103,7 @@ async fn a_grandchild_that_stays_is_killed_when_the_program_ends() {
     assert!(group::is_alive(group), "the grandchild holds it");
     let (_keep, mut orders) = orders();
     assert_eq!(process.supervise(None, &mut orders, GRACE, STUCK).await, (Ended::ByItself, true));
-    assert_eq!(exit_code(process.reap().await.unwrap()), 0);
+    assert_eq!(exit_code(process.reap().unwrap()), 0);
     assert!(group::gone(group, STUCK).await, "{grandchild}");
     let mut rest = Vec::new();
     assert_eq!(pipe.read_to_end(&mut rest).await.unwrap(), 0, "nobody holds the pipe any more");
@@ -129,5 +139,5 @@ async fn a_program_has_its_folder_its_environment_and_no_input() {
     assert_eq!(lines, [pwd.as_str(), "PATH=/usr/bin:/bin", &format!("PWD={pwd}"), "end"]);
     let (_keep, mut orders) = orders();
     process.supervise(None, &mut orders, GRACE, STUCK).await;
-    drop(process.reap().await);
+    drop(process.reap());
 }

@@ -6,16 +6,26 @@
 //! working directory leaves nothing of that to the next Run.
 
 use std::{
-    fs::{self, File, Permissions},
+    ffi::OsString,
+    fs::{self, File},
     io,
-    os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    os::{
+        fd::{AsFd as _, BorrowedFd, OwnedFd},
+        unix::{
+            ffi::OsStringExt as _,
+            fs::{FileExt as _, OpenOptionsExt as _},
+        },
+    },
     path::Path,
 };
 
-use rustix::fs::IFlags;
+use rustix::{
+    fs::{CWD, Dir, FileType, IFlags, Mode, OFlags, fchmod, fstat, renameat},
+    io::Errno,
+};
 use shared::Nonce;
 
-use super::tree::{flags, remove_tree};
+use super::tree::{flags, open_in, remove_tree};
 use crate::spool::make_private;
 
 /// The spare folder; no run id begins with a dot.
@@ -45,91 +55,99 @@ pub(super) fn furnish_attempt(attempt: &Path) -> io::Result<()> {
     make_private(&attempt.join(OUT))
 }
 
-/// Empties a Run's folder and keeps it as the spare one. False: there is one, or this one is not as it was made.
+/// Empties a Run's folder and keeps it as the spare one. False: it is not as it was made.
+///
+/// # Errors
+/// As the file system says; there is a spare one already.
 pub(super) fn keep(home: &Path, spare: &Path) -> io::Result<bool> {
-    let fresh = flags_of_fresh(home)?;
-    if spare.exists() || !is_as_made(home, fresh)? {
+    let place = open_in(CWD, home.parent().unwrap_or(home), OFlags::DIRECTORY)?;
+    // The flags of a folder that is made in the place of this one: what its parent hands down.
+    let fresh = flags(&place)?.map(|it| it - IFlags::IMMUTABLE - IFlags::APPEND - IFlags::TOPDIR);
+    let mut has_next = false;
+    let kept = empty(place.as_fd(), home, fresh, |home, path| {
+        if path.ends_with(LEASE) {
+            return is_mark(home, fresh);
+        }
+        if path.ends_with(RUN) {
+            return empty(home, path, fresh, |_, _| Ok(false));
+        }
+        // The first attempt that is found.
+        let kept = !has_next
+            && empty(home, path, fresh, |attempt, path| {
+                Ok((path.ends_with(IN) || path.ends_with(OUT)) && empty(attempt, path, fresh, |_, _| Ok(false))?)
+            })?
+            && path.file_name().is_some_and(|name| renameat(home, name, home, NEXT).is_ok());
+        has_next |= kept;
+        Ok(kept)
+    })?;
+    if kept {
+        fs::rename(home, spare)?;
+    }
+    Ok(kept)
+}
+
+/// Empties the folder `path`, which lies in `parent`, of all that `keeps` does not take. False: it is no folder of ours,
+/// or has something on it that a program could have put there. Its mode is set to what it was: `$IN` was made read-only.
+///
+/// Goes by open folders, since finding a long path anew for each question is most of what asking costs.
+fn empty(
+    parent: BorrowedFd<'_>,
+    path: &Path,
+    fresh: Option<IFlags>,
+    mut keeps: impl FnMut(BorrowedFd<'_>, &Path) -> io::Result<bool>,
+) -> io::Result<bool> {
+    let Some(name) = path.file_name() else { return Ok(false) };
+    let folder = match open_in(parent, name, OFlags::DIRECTORY) {
+        Ok(folder) => folder,
+        Err(Errno::NOTDIR | Errno::LOOP) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    let found = fstat(&folder)?;
+    if found.st_uid != rustix::process::geteuid().as_raw() || has_attributes(&folder) || flags(&folder)? != fresh {
         return Ok(false);
     }
-    let next = home.join(NEXT);
-    for entry in fs::read_dir(home)? {
-        let path = entry?.path();
-        if path.ends_with(LEASE) && is_mark(&path, fresh)? {
-            continue;
+    if Mode::from_raw_mode(found.st_mode) != Mode::RWXU {
+        fchmod(&folder, Mode::RWXU)?;
+    }
+    let mut names = Vec::new();
+    let mut listed = Dir::new(folder)?;
+    for entry in &mut listed {
+        let name = entry?.file_name().to_bytes().to_owned();
+        if name != b"." && name != b".." {
+            names.push(OsString::from_vec(name));
         }
-        let kept = if path.ends_with(RUN) {
-            emptied(&path, fresh)?
-        } else {
-            // The first attempt that is found.
-            path == next || (!next.exists() && emptied_attempt(&path, fresh)? && fs::rename(&path, &next).is_ok())
-        };
-        if !kept {
+    }
+    for name in names {
+        let path = path.join(name);
+        if !keeps(listed.fd()?, &path)? {
             remove_tree(&path)?;
         }
     }
-    fs::rename(home, spare)?;
     Ok(true)
-}
-
-fn emptied_attempt(attempt: &Path, fresh: Option<IFlags>) -> io::Result<bool> {
-    if !is_as_made(attempt, fresh)? {
-        return Ok(false);
-    }
-    for entry in fs::read_dir(attempt)? {
-        let path = entry?.path();
-        if !((path.ends_with(IN) || path.ends_with(OUT)) && emptied(&path, fresh)?) {
-            remove_tree(&path)?;
-        }
-    }
-    Ok(true)
-}
-
-/// Empties a folder. False: it is not as it was made.
-fn emptied(dir: &Path, fresh: Option<IFlags>) -> io::Result<bool> {
-    if !is_as_made(dir, fresh)? {
-        return Ok(false);
-    }
-    for entry in fs::read_dir(dir)? {
-        remove_tree(&entry?.path())?;
-    }
-    Ok(true)
-}
-
-/// Whether this is a folder of ours without anything on it that a program could have put there. Its mode is set to
-/// what it was: `$IN` was made read-only.
-fn is_as_made(dir: &Path, fresh: Option<IFlags>) -> io::Result<bool> {
-    let found = fs::symlink_metadata(dir)?;
-    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
-        return Ok(false);
-    }
-    if found.mode() & 0o7777 != 0o700 {
-        fs::set_permissions(dir, Permissions::from_mode(0o700))?;
-    }
-    Ok(!has_attributes(dir) && flags(dir)? == fresh)
-}
-
-/// The flags of a folder that is made in the place of this one: what its parent hands down.
-fn flags_of_fresh(home: &Path) -> io::Result<Option<IFlags>> {
-    let parent = home.parent().map_or(Ok(None), flags)?;
-    Ok(parent.map(|it| it - IFlags::IMMUTABLE - IFlags::APPEND - IFlags::TOPDIR))
 }
 
 /// Whether this is the file that the lease was noted in, and not something that is waited for or lies elsewhere.
-fn is_mark(path: &Path, fresh: Option<IFlags>) -> io::Result<bool> {
-    let found = fs::symlink_metadata(path)?;
+fn is_mark(home: BorrowedFd<'_>, fresh: Option<IFlags>) -> io::Result<bool> {
+    let mark = match open_in(home, LEASE, OFlags::empty()) {
+        Err(Errno::LOOP) => return Ok(false),
+        opened => opened?,
+    };
+    let found = fstat(&mark)?;
     // What only folders are handed down does not stand on a file.
     let handed_down = fresh.map(|it| it - IFlags::DIRSYNC);
-    Ok(found.is_file() && found.nlink() == 1 && flags(path)?.map(|it| it - IFlags::DIRSYNC) == handed_down)
+    Ok(FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
+        && found.st_nlink == 1
+        && flags(&mark)?.map(|it| it - IFlags::DIRSYNC) == handed_down)
 }
 
 /// Access lists and the like; labels that the system gives every file do not count.
-fn has_attributes(dir: &Path) -> bool {
+fn has_attributes(dir: &OwnedFd) -> bool {
     let mut names = [0; 1024];
-    match rustix::fs::listxattr(dir, &mut names) {
+    match rustix::fs::flistxattr(dir, &mut names) {
         Ok(length) => {
             names[..length].split(|byte| *byte == 0).any(|name| !name.is_empty() && !name.starts_with(b"security."))
         }
-        Err(error) => error != rustix::io::Errno::NOTSUP,
+        Err(error) => error != Errno::NOTSUP,
     }
 }
 

@@ -1,3 +1,8 @@
+use std::{
+    fs::Permissions,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+};
+
 use super::*;
 use crate::work::tree::make_read_only;
 
@@ -58,8 +63,22 @@ fn what_is_kept_is_empty_and_the_same_folders() {
 #[test]
 fn a_second_spare_folder_is_not_kept() {
     let place = place();
-    fs::create_dir(&place.spare).unwrap();
-    assert!(!keep(&place.home, &place.spare).unwrap());
+    furnish(&place.spare, Nonce::from_bits(2)).unwrap();
+    assert!(!keep(&place.home, &place.spare).unwrap_or(false));
+    assert!(place.home.exists());
+}
+
+#[test]
+fn what_a_program_has_put_where_the_next_attempt_is_made_is_removed() {
+    for attempt in ["0-1", "nothing"] {
+        let place = place();
+        drop(fs::rename(place.home.join("0-1"), place.home.join(attempt)));
+        fs::create_dir_all(place.home.join("next/out")).unwrap();
+        fs::write(place.home.join("next/out/file"), "x").unwrap();
+        assert!(keep(&place.home, &place.spare).unwrap());
+        let left = all(&place.spare);
+        assert!(!left.contains(&"next/out/file".to_owned()), "{left:?}");
+    }
 }
 
 #[test]

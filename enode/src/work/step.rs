@@ -45,7 +45,7 @@ impl Lingering {
                 return false;
             }
             if let Some(process) = self.process.take() {
-                drop(process.reap().await);
+                drop(process.reap());
                 self.strays.reaped();
             }
         }
@@ -258,7 +258,7 @@ async fn run(
         *lingering = Some(Lingering { process: Some(process), group, strays });
         return (ended, None);
     }
-    let status = process.reap().await.inspect_err(|e| tracing::error!(error = %e, "no exit status")).ok();
+    let status = process.reap().inspect_err(|e| tracing::error!(error = %e, "no exit status")).ok();
     strays.reaped();
     if group::gone(group, stuck).await && strays.gone(stuck).await {
         bench.groups.clear();

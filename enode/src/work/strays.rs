@@ -9,15 +9,17 @@
 //! Whose a stray is, its environment says (`$OUT` is given out once). One that has wiped it belongs to the only
 //! step under way; while there are several it counts as alive on all nodes, and goes with the last of them.
 //!
-//! Lock order: this module's lock is taken last and never held across an await. It is held while a program is
-//! started, so that nobody takes the new child for a stray.
+//! While a program is started nobody looks for strays, so that nobody takes the new child for one. A look that sees no
+//! child but those that steps were started as needs not wait for that, and is the usual one.
+//!
+//! Lock order: `STARTS` before `UNDER_WAY`, both after everybody else's, and neither is held across an await.
 
 use std::{
     collections::HashSet,
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::{
-        LazyLock, Mutex, MutexGuard, PoisonError,
+        LazyLock, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard, TryLockError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -29,6 +31,8 @@ use super::group::{self, Stat};
 use crate::clock;
 
 static ADOPTS: AtomicBool = AtomicBool::new(false);
+/// Shared by those who start programs, until it is noted what they were started as.
+static STARTS: RwLock<()> = RwLock::new(());
 /// Steps whose processes may exist. One process is one agent, so this is the agent's.
 static UNDER_WAY: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 /// Threads that have started a program. The kernel lists a child with the thread that started it, and an orphan with
@@ -42,6 +46,13 @@ struct Entry {
     leader: Option<Pid>,
     /// How many were killed.
     killed: u64,
+}
+
+impl Entry {
+    fn is_of(&self, out: &Path) -> bool {
+        // The same bytes, without taking both paths apart.
+        self.out.as_os_str() == out.as_os_str()
+    }
 }
 
 /// Makes this process the parent of what its children leave behind. For a process that has no other children than
@@ -74,20 +85,22 @@ impl Strays {
     /// # Errors
     /// As `start` says.
     pub fn start<T, E>(&self, start: impl FnOnce() -> Result<(T, Pid), E>) -> Result<T, E> {
-        let mut entries = lock();
+        let _nobody_looks = STARTS.read().unwrap_or_else(PoisonError::into_inner);
         starters().insert(rustix::thread::gettid());
         let (started, leader) = start()?;
-        if let Some(entry) = entries.iter_mut().find(|entry| entry.out == self.out) {
-            entry.leader = Some(leader);
-        }
+        self.leads(Some(leader));
         Ok(started)
+    }
+
+    fn leads(&self, leader: Option<Pid>) {
+        if let Some(entry) = lock().iter_mut().find(|entry| entry.is_of(&self.out)) {
+            entry.leader = leader;
+        }
     }
 
     /// The program was waited for: its number may belong to a stray from now on.
     pub fn reaped(&self) {
-        if let Some(entry) = lock().iter_mut().find(|entry| entry.out == self.out) {
-            entry.leader = None;
-        }
+        self.leads(None);
     }
 
     /// Kills them until there are none. False: there still is one after this long.
@@ -108,13 +121,18 @@ impl Strays {
 impl Drop for Strays {
     fn drop(&mut self) {
         let mut entries = lock();
-        let mut killed: u64 = entries.iter().filter(|it| it.out == self.out).map(|it| it.killed).sum();
-        entries.retain(|entry| entry.out != self.out);
-        if entries.is_empty() {
-            // Of two that ended in the same moment neither could say whose these were.
-            killed += kill_all(&entries, |_| true).1;
-        }
+        let mut killed: u64 = entries.iter().filter(|it| it.is_of(&self.out)).map(|it| it.killed).sum();
+        entries.retain(|entry| !entry.is_of(&self.out));
+        let was_last = entries.is_empty();
         drop(entries);
+        if was_last && any() {
+            let _nobody_starts = nobody_starts();
+            let entries = lock();
+            if entries.is_empty() {
+                // Of two that ended in the same moment neither could say whose these were.
+                killed += kill_all(&entries, |_| true).1;
+            }
+        }
         // One line, however many: a step that forks without end must not flood the owner's log.
         if killed > 0 {
             tracing::warn!(killed, out = %self.out.display(), "killed what had left its step's process group");
@@ -125,23 +143,43 @@ impl Drop for Strays {
 /// Kills the strays of a step, as far as they can be seen now. True: look again.
 #[must_use]
 pub fn kill(out: &Path) -> bool {
+    if !any() {
+        return false;
+    }
+    let _nobody_starts = nobody_starts();
     kill_of(&mut lock(), out)
 }
 
 /// The same for one who must not wait: nothing is done while a program is being started.
 pub fn kill_if_free(out: &Path) {
-    if let Ok(mut entries) = UNDER_WAY.try_lock() {
-        kill_of(&mut entries, out);
-    }
+    let _nobody_starts = match STARTS.try_write() {
+        Ok(guard) => guard,
+        Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+        Err(TryLockError::WouldBlock) => return,
+    };
+    kill_of(&mut lock(), out);
 }
 
 /// Whether there are strays of which nobody can say whose they are.
 #[must_use]
 pub fn unclaimed() -> bool {
+    if !any() {
+        return false;
+    }
+    let _nobody_starts = nobody_starts();
     let entries = lock();
     strays(&entries).iter().any(|(pid, stat)| {
         stat.executes() && !entries.iter().any(|entry| group::has_out(&pid.as_raw_pid().to_string(), &entry.out))
     })
+}
+
+/// Whether there is any child that no step is known to have been started as. It may be one that is being started.
+fn any() -> bool {
+    !strays(&lock()).is_empty()
+}
+
+fn nobody_starts() -> RwLockWriteGuard<'static, ()> {
+    STARTS.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn lock() -> MutexGuard<'static, Vec<Entry>> {
@@ -150,9 +188,9 @@ fn lock() -> MutexGuard<'static, Vec<Entry>> {
 
 /// Of one step: all of them where it is the only one, else those with its environment.
 fn kill_of(entries: &mut [Entry], out: &Path) -> bool {
-    let only = entries.iter().all(|entry| entry.out == out);
+    let only = entries.iter().all(|entry| entry.is_of(out));
     let (again, killed) = kill_all(entries, |pid| only || group::has_out(pid, out));
-    if let Some(entry) = entries.iter_mut().find(|entry| entry.out == out) {
+    if let Some(entry) = entries.iter_mut().find(|entry| entry.is_of(out)) {
         entry.killed += killed;
     }
     again
@@ -217,6 +255,7 @@ fn children() -> Vec<i32> {
 }
 
 fn children_of_thread(thread: Pid) -> io::Result<Vec<i32>> {
-    let pids = fs::read_to_string(format!("/proc/self/task/{}/children", thread.as_raw_pid()))?;
-    Ok(pids.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
+    let path = format!("/proc/self/task/{}/children", thread.as_raw_pid());
+    let pids = group::read_proc(Path::new(&path))?;
+    Ok(String::from_utf8_lossy(&pids).split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
 }

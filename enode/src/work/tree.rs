@@ -2,13 +2,17 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::{MetadataExt as _, PermissionsExt as _},
+    },
     path::Path,
 };
 
 use rustix::{
-    fs::{IFlags, Mode, OFlags},
+    fs::{CWD, IFlags, Mode, OFlags, openat},
     io::Errno,
+    path::Arg,
 };
 
 /// Removes a folder and everything in it, also what a program has made unwritable or immutable. Nothing there is fine.
@@ -61,7 +65,7 @@ fn open_up(path: &Path) -> io::Result<()> {
 fn free(path: &Path) {
     let fixed = IFlags::IMMUTABLE | IFlags::APPEND;
     let free = || -> rustix::io::Result<()> {
-        let file = open(path)?;
+        let file = open_in(CWD, path, OFlags::empty())?;
         let flags = rustix::fs::ioctl_getflags(&file)?;
         if flags.intersects(fixed) { rustix::fs::ioctl_setflags(&file, flags - fixed) } else { Ok(()) }
     };
@@ -70,10 +74,13 @@ fn free(path: &Path) {
     }
 }
 
-fn open(path: &Path) -> rustix::io::Result<std::os::fd::OwnedFd> {
-    // Neither followed if it is a link, nor waited for if it is a pipe.
+/// Opens what a program may have put there: neither followed if it is a link, nor waited for if it is a pipe.
+///
+/// # Errors
+/// As the file system says.
+pub(super) fn open_in(folder: impl AsFd, path: impl Arg, further: OFlags) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty())
+    openat(folder, path, flags | further, Mode::empty())
 }
 
 /// Flags that a file system sets by itself, as it stores a file: extents, an index, inline data, compression, encryption.
@@ -83,8 +90,8 @@ const OF_THE_SYSTEM: IFlags = IFlags::from_bits_retain(0x103c_1b00);
 ///
 /// # Errors
 /// As the file system says.
-pub(super) fn flags(path: &Path) -> io::Result<Option<IFlags>> {
-    match rustix::fs::ioctl_getflags(open(path)?) {
+pub(super) fn flags(file: impl AsFd) -> io::Result<Option<IFlags>> {
+    match rustix::fs::ioctl_getflags(file) {
         Ok(flags) => Ok(Some(flags - OF_THE_SYSTEM)),
         Err(Errno::NOTTY | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(None),
         Err(error) => Err(error.into()),
