@@ -259,3 +259,40 @@ fn children_of_thread(thread: Pid) -> io::Result<Vec<i32>> {
     let pids = group::read_proc(Path::new(&path))?;
     Ok(String::from_utf8_lossy(&pids).split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_being_started_is_nobodys_stray() {
+        adopt().unwrap();
+        let out = Path::new("/nowhere/out");
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    // Of the only step under way, so that every child that is not known to be its program is killed.
+                    let _ = kill(out);
+                }
+            });
+            let ends: Vec<_> = (0..300)
+                .map(|_| {
+                    let strays = Strays::of(out);
+                    let start = || {
+                        let child = Command::new("/bin/true").spawn()?;
+                        let leader = Pid::from_child(&child);
+                        Ok::<_, io::Error>((child, leader))
+                    };
+                    let ended = strays.start(start).and_then(|mut child| child.wait());
+                    strays.reaped();
+                    ended.map(|status| status.code()).map_err(|e| e.kind())
+                })
+                .collect();
+            over.store(true, Ordering::Relaxed);
+            assert!(ends.iter().all(|end| *end == Ok(Some(0))), "{ends:?}");
+        });
+    }
+}
