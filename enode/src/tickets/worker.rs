@@ -88,14 +88,14 @@ pub enum Ended {
 }
 
 /// How long to wait while the mediator is silent: each time twice as long as before.
-struct Pauses(Duration);
+pub(super) struct Pauses(Duration);
 
 impl Pauses {
-    const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self(PAUSES.0)
     }
 
-    fn next(&mut self) -> Duration {
+    pub(super) fn next(&mut self) -> Duration {
         let now = self.0;
         self.0 = (now * 2).min(PAUSES.1);
         now
@@ -411,7 +411,7 @@ impl<R: Runs> Worker<R> {
                     may_be_known = true;
                     self.pause(&mut pauses, &trouble, ticket, run).await?;
                     if !self.is_ours(&ticket.stem, run).await? {
-                        return Ok(());
+                        return self.let_go(&ticket.stem, run).await;
                     }
                 }
             }
@@ -443,7 +443,9 @@ impl<R: Runs> Worker<R> {
                         now = &mut changed => break now,
                         _ = round.tick() => {}
                     }
-                    let Some((queue, _)) = self.ours(&ticket.stem, run).await? else { return Ok(()) };
+                    let Some((queue, _)) = self.ours(&ticket.stem, run).await? else {
+                        return self.let_go(&ticket.stem, run).await;
+                    };
                     rounds = rounds.saturating_add(1);
                     // Not at once: most wait for a moment only. And now and then: a machine may go meanwhile.
                     if rounds % ROUNDS_OF_WAITING == 2 && self.aside.takes(&self.runs, ticket, run, since).await {
@@ -462,7 +464,9 @@ impl<R: Runs> Worker<R> {
             };
             let judged = match now {
                 Ok(now) => {
-                    let Some((queue, held)) = self.ours(&ticket.stem, run).await? else { return Ok(()) };
+                    let Some((queue, held)) = self.ours(&ticket.stem, run).await? else {
+                        return self.let_go(&ticket.stem, run).await;
+                    };
                     seen = now.clone();
                     let (at, grace) = (clock::now(), reap::grace());
                     let judged = reap::judge(&self.folder, &self.runs, &queue, &held, now, at, grace).await;

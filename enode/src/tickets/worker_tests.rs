@@ -306,3 +306,79 @@ fn a_worker_with_a_slow_pace_looks_after_the_others_all_the_same() {
     work(&worker, &CancellationToken::new(), || turns() > 3 || is_late());
     assert!(turns() > 3, "{:?}", worker.runs.heard.lock().unwrap());
 }
+
+/// One worker that follows the Run of `a`, while somebody does something to the queue; `b` comes next. Gives back how it ended
+/// and what was asked of the mediator.
+fn meanwhile(fake: &Fake, then: impl Fn(), until: impl Fn(&Table) -> bool) -> (Result<Ended, Trouble>, Worker<Table>) {
+    let open = RunNow::Open { asking: Vec::new() };
+    let mut table = Table { is_quiet: true, ..Table::of(&[("t0123abcd-1", open)]) };
+    table.works.insert("t0123abcd-1".to_owned(), "ticket:a".to_owned());
+    let (worker, stop, happened) = (worker(fake, table), CancellationToken::new(), std::cell::Cell::new(false));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (is_late, heard) = (passed(5_000), &worker.runs);
+    let ended = runtime.block_on(async {
+        let waits = async {
+            while !(is_late() || happened.get() && until(heard)) {
+                if heard.count("changed t0123abcd-1") > 0 && !happened.replace(true) {
+                    then();
+                }
+                tokio::time::sleep(Duration::from_millis(5).std()).await;
+            }
+            stop.cancel();
+        };
+        tokio::join!(worker.run(false, &stop), waits).0
+    });
+    assert!(happened.get(), "it never followed: {:?}", heard.heard.lock().unwrap());
+    (ended, worker)
+}
+
+const FOLLOWED: [(&str, &str); 3] =
+    [("a.md", OPEN), ("b.md", "---\ntitle: next\npriority: 2\n---\n"), (".tickets.lock", "0123abcd\n")];
+
+/// Who takes the file out of the worker's hand means that it is to stop.
+#[test]
+fn the_run_of_a_ticket_that_a_person_renames_is_cancelled() {
+    for name in ["a.done.md", "a.md"] {
+        let fake = Fake::new(&FOLLOWED);
+        let renames = || std::fs::rename(fake.folder.at("a.wip.md"), fake.folder.at(name)).unwrap();
+        let (ended, worker) = meanwhile(&fake, renames, |table| table.count("submit") > 0);
+        assert_eq!(ended, Ok(Ended::Stopped));
+        let heard = worker.runs.heard.lock().unwrap().clone();
+        assert_eq!(heard.iter().filter(|it| *it == "cancel t0123abcd-1").count(), 1, "{name}: {heard:?}");
+        assert_eq!(fake.names(), [name, "b.wip.md"], "the next one's turn");
+        let text = fake.text(name);
+        assert!(text.contains("\nsession_id: t0123abcd-1\n") && !text.contains("attempts"), "{text}");
+    }
+}
+
+/// What programs do with a ticket, and what may be a folder that is out of reach, ends no Run.
+#[test]
+fn a_run_is_not_cancelled_for_a_ticket_that_is_not_renamed() {
+    let asks = "---\ntitle: t\ndeps: [q]\nawaiting: q\n---\nbody\n\n## 질문 1\n\n?\n";
+    let held = |fake: &Fake| fake.folder.at("a.wip.md");
+    let asked_by_another = |fake: &Fake| {
+        std::fs::write(fake.folder.at("a.md"), asks).unwrap();
+        std::fs::remove_file(held(fake)).unwrap();
+    };
+    let given_back = |fake: &Fake| {
+        std::fs::write(fake.folder.at("a.md"), OPEN.replace("title: t", "title: t\nattempts: 1\ndeps: [z]")).unwrap();
+        std::fs::remove_file(held(fake)).unwrap();
+    };
+    let gone = |fake: &Fake| std::fs::remove_file(held(fake)).unwrap();
+    let beside = |fake: &Fake| assert!(std::fs::copy(held(fake), fake.folder.at("a.done.md")).is_ok());
+    type Does<'a> = (&'a str, &'a dyn Fn(&Fake));
+    let cases: [Does; 4] =
+        [("asked", &asked_by_another), ("given back", &given_back), ("gone", &gone), ("beside", &beside)];
+    for (what, does) in cases {
+        let fake = Fake::new(&FOLLOWED);
+        let (ended, worker) = meanwhile(&fake, || does(&fake), |table| table.count("submit") > 0);
+        assert_eq!((ended, worker.runs.count("submit")), (Ok(Ended::Stopped), 1), "{what}");
+        assert_eq!(worker.runs.count("cancel"), 0, "{what}");
+    }
+    let fake = Fake::new(&FOLLOWED);
+    let away = fake.folder.path().with_extension("away");
+    let (ended, worker) = meanwhile(&fake, || std::fs::rename(fake.folder.path(), &away).unwrap(), |_| false);
+    std::fs::rename(&away, fake.folder.path()).unwrap();
+    assert!(matches!(ended, Err(Trouble::Folder(_))), "{ended:?}");
+    assert_eq!(worker.runs.count("cancel"), 0);
+}
