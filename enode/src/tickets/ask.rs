@@ -29,7 +29,7 @@ pub enum AnswerError {
     #[error("{0} asks nothing: `enode tickets list --state answer_wait` shows those that do")]
     NotAsking(Stem),
     /// Somebody works on it.
-    #[error("{0} asks nobody while it is in progress: {1} has it")]
+    #[error("{0} asks nobody while it is in progress: {holder}", holder = holder(.1))]
     InHand(Stem, String),
     /// It has its answer.
     #[error("{0} was answered already, in {1}: it asks nothing more; read there what was said")]
@@ -51,6 +51,14 @@ pub enum AnswerError {
     /// The operating system's.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+/// Who has a ticket in hand, for people.
+fn holder(owner: &str) -> String {
+    match owner.trim() {
+        "" => "somebody has it, and the file does not say who".to_owned(),
+        owner => format!("{owner} has it"),
+    }
 }
 
 /// Writes the answer to the open question of a ticket, which is named by its own stem or by the one it waits for. From

@@ -156,3 +156,16 @@ fn of_two_workers_that_pass_on_one_answer_at_once_neither_asks_a_person_again() 
     }
     assert_eq!(*runs.taken.lock().unwrap(), ["\"to the left\""]);
 }
+
+#[test]
+fn who_answers_a_ticket_in_hand_is_told_who_has_it_or_that_nobody_says_so() {
+    let said = |keys: &str| {
+        let held = ASKING.replace("title: t\n", &format!("title: t\n{keys}"));
+        let fake = Fake::new(&[("a.wip.md", &held)]);
+        answer(&fake.folder, &Stem::new("a").unwrap(), "yes").unwrap_err().to_string()
+    };
+    let asks = "a asks nobody while it is in progress:";
+    assert_eq!(said("owner: kim\n"), format!("{asks} kim has it"));
+    assert_eq!(said(""), format!("{asks} somebody has it, and the file does not say who"));
+    assert_eq!(said("owner:  \n"), said(""));
+}
