@@ -453,6 +453,8 @@ fn a_reap_also_settles_questions_that_nobody_asks_any_more_and_knows_the_grace_o
     queue.set("TICKET_GRACE", "1ms");
     let reaped = queue.json(&["reap"]);
     assert_eq!(reaped["settled"], serde_json::json!(["a-answer-1.done.md"]));
+    let answer = queue.text("a-answer-1.done.md");
+    assert!(answer.contains("answered elsewhere, by ") && answer.contains(&format!("record {run}`")), "{answer}");
     assert_eq!((&reaped["reaped"][0]["stem"], &reaped["reaped"][0]["deed"]), (&"b".into(), &"reclaimed".into()));
     assert_eq!(queue.cli(&["reap"]).ok().stdout, "nothing to do\n");
 }

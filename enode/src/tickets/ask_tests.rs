@@ -3,7 +3,7 @@ use shared::ticket::{Hold, line};
 use super::{
     super::{
         fake_tests::Fake,
-        runs::{Ask, Queued, RunOf},
+        runs::{Answered, Ask, Queued, RunOf},
     },
     *,
 };
@@ -123,6 +123,9 @@ impl Runs for OneAnswer {
     async fn asks(&self) -> Result<Vec<Ask>, Trouble> {
         self.both.wait().await;
         Ok(Vec::new())
+    }
+    async fn answered(&self, _: &Origin) -> Result<Option<Answered>, Trouble> {
+        Ok(None)
     }
     async fn answer(&self, _: &Origin, json: &str) -> Result<(), Trouble> {
         let mut taken = self.taken.lock().unwrap();

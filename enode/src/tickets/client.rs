@@ -7,13 +7,13 @@ use proto::v1::{
     AnswerRequest, CancelRequest, ExplainRequest, GetRunRequest, ListAsksRequest, ListRunsRequest, RunDetail, RunView,
     SubmitRequest, explain_request, run_service_client::RunServiceClient,
 };
-use shared::{RunId, ticket::question::Origin};
+use shared::{RunId, Timestamp, ticket::question::Origin};
 use tonic::{
     Code, Status,
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
-use super::runs::{Ask, End, Question, Queued, RunNow, RunOf, Runs, Trouble};
+use super::runs::{Answered, Ask, End, Question, Queued, RunNow, RunOf, Runs, Trouble};
 use crate::{mediators::Mediators, session::retry::with_advice};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -225,6 +225,14 @@ impl Runs for Client {
             form: Some(it.form).filter(|form| !form.is_empty()),
         };
         Ok(page.asks.into_iter().map(ask).collect())
+    }
+
+    async fn answered(&self, origin: &Origin) -> Result<Option<Answered>, Trouble> {
+        let Ok(run) = RunId::new(&origin.run) else { return Ok(None) };
+        let steps = self.detail(&run).await?.map(|detail| detail.steps).unwrap_or_default();
+        let step = steps.into_iter().find(|it| (&it.id, it.attempt) == (&origin.step, origin.attempt));
+        let answered = step.and_then(|it| it.answered_by.zip(it.ended_at));
+        Ok(answered.map(|(by, at)| Answered { by, at: Timestamp::from_millis(at) }))
     }
 
     async fn answer(&self, origin: &Origin, json: &str) -> Result<(), Trouble> {

@@ -13,7 +13,7 @@ use shared::{
 use super::{
     Folder,
     links::Links,
-    runs::{Ask, End, Question, Queued, RunNow, RunOf, Runs, Trouble},
+    runs::{Answered, Ask, End, Question, Queued, RunNow, RunOf, Runs, Trouble},
 };
 
 /// A queue.
@@ -66,6 +66,8 @@ pub(super) struct Table {
     pub(super) form: Option<String>,
     /// The contracts let others answer, and not us.
     pub(super) is_answered_by_others: bool,
+    /// Who has answered whatever was asked.
+    pub(super) answered: Option<Answered>,
     /// What it refuses.
     pub(super) refuses: Option<&'static str>,
     /// Runs whose contract has this word in it wait for a machine that is not there.
@@ -162,6 +164,10 @@ impl Runs for Table {
             form: self.form.clone(),
         };
         Ok(asking.map(ask).collect())
+    }
+    async fn answered(&self, origin: &Origin) -> Result<Option<Answered>, Trouble> {
+        self.hear(format!("answered {} {}", origin.run, origin.step))?;
+        Ok(self.answered.clone())
     }
     async fn answer(&self, origin: &Origin, json: &str) -> Result<(), Trouble> {
         self.hear(format!("answer {} {} {json}", origin.run, origin.step))

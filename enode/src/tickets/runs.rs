@@ -1,6 +1,6 @@
 //! What a worker wants of a mediator, free of the wire, so that tests can be one.
 
-use shared::{RunId, ticket::question::Origin};
+use shared::{RunId, Timestamp, ticket::question::Origin};
 
 /// A Run as far as its ticket cares.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +92,15 @@ pub struct Ask {
     pub form: Option<String>,
 }
 
+/// An answer that a step has. What it says is in the Run's Record only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// Whose.
+    pub by: String,
+    /// Since when.
+    pub at: Timestamp,
+}
+
 /// A mediator.
 pub trait Runs: Send + Sync {
     /// Whether it answers at all.
@@ -108,6 +117,8 @@ pub trait Runs: Send + Sync {
     fn submit(&self, run: &RunId, contract: &[u8]) -> impl Future<Output = Result<(), Trouble>> + Send;
     /// What steps ask now, of whatever Run.
     fn asks(&self) -> impl Future<Output = Result<Vec<Ask>, Trouble>> + Send;
+    /// Who has answered a question; `None`: nobody has, or by now the step asks again.
+    fn answered(&self, origin: &Origin) -> impl Future<Output = Result<Option<Answered>, Trouble>> + Send;
     /// Answers a question.
     fn answer(&self, origin: &Origin, json: &str) -> impl Future<Output = Result<(), Trouble>> + Send;
     /// Ends a Run.

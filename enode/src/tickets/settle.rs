@@ -13,7 +13,7 @@ use super::{
     file_work::off,
     queue_lock::QueueLock,
     repair::repair,
-    runs::{self, Ask, RunNow, Runs, Trouble},
+    runs::{self, Answered, Ask, RunNow, Runs, Trouble},
 };
 
 /// What was done about questions.
@@ -58,11 +58,10 @@ async fn needless_questions(
         let Some(run) = RunId::new(&origin.run).ok().filter(|_| asks.iter().all(|ask| ask.origin != origin)) else {
             continue;
         };
-        let answered = "The step was answered elsewhere, perhaps with `mediator answer`";
         let why = match runs.get(&run).await {
             Ok(RunNow::Open { asking }) if asking.iter().any(|it| it.origin == origin) => continue,
-            Ok(RunNow::Open { .. }) => format!("{answered}. Run {run} goes on."),
-            Ok(RunNow::Succeeded) => format!("{answered}. Run {run} has SUCCEEDED."),
+            Ok(RunNow::Open { .. }) => format!("{} Run {run} goes on.", elsewhere(runs, &origin).await?),
+            Ok(RunNow::Succeeded) => format!("{} Run {run} has SUCCEEDED.", elsewhere(runs, &origin).await?),
             Ok(RunNow::Failed(why) | RunNow::Stopped(why)) => format!("The Run that asked has ended: {why}"),
             // This may be another fleet's mediator. A person's answer unlocks it as ever.
             Ok(RunNow::Unknown) => continue,
@@ -79,6 +78,21 @@ async fn needless_questions(
         }
     }
     Ok(())
+}
+
+/// Who has answered a step, past the queue, and where to read what.
+async fn elsewhere(runs: &impl Runs, origin: &Origin) -> Result<String, Trouble> {
+    match runs.answered(origin).await {
+        Ok(Some(Answered { by, at })) => Ok(format!(
+            "The step was answered elsewhere, by {by} at {at}. What was said is in the Run's Record, once it has ended: \
+             `mediator record {}`.",
+            origin.run
+        )),
+        Ok(None) | Err(Trouble::Refused(_)) => {
+            Ok("The step was answered elsewhere, perhaps with `mediator answer`.".to_owned())
+        }
+        Err(trouble) => Err(trouble),
+    }
 }
 
 /// Writes the answer to this question of a ticket. `None`: by now it has one, or the ticket asks the next.

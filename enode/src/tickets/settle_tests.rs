@@ -1,7 +1,7 @@
 use super::{
     super::{
         fake_tests::{Fake, Table},
-        runs::Question,
+        runs::{Answered, Question},
     },
     *,
 };
@@ -44,6 +44,20 @@ fn a_question_that_nobody_asks_any_more_is_settled() {
             let text = fake.text("q.done.md");
             assert!(text.contains("has ended") && text.contains(&why), "{text}");
         }
+    }
+}
+
+/// What was said the mediator tells nobody while the Run goes on; but who, and when.
+#[test]
+fn an_answer_that_was_given_elsewhere_is_told_of_with_who_gave_it_and_where_it_stands() {
+    let by = Answered { by: "kim".to_owned(), at: shared::Timestamp::from_millis(1_800_000_000_000) };
+    for now in [RunNow::Open { asking: Vec::new() }, RunNow::Succeeded] {
+        let fake = Fake::new(&[("a.md", ASKING)]);
+        let table = Table { answered: Some(by.clone()), ..Table::of(&[("r1", now)]) };
+        assert_eq!(settle_with(&fake, &table), ["q.done.md"]);
+        let text = fake.text("q.done.md");
+        assert!(text.contains("by kim at 2027-01-15T08:00:00") && text.contains("`mediator record r1`"), "{text}");
+        assert!(!text.contains("perhaps"), "{text}");
     }
 }
 
