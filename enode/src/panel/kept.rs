@@ -73,5 +73,5 @@ fn label(name: &str) -> Option<String> {
 
 /// Fields that are chosen, or that the page itself has written.
 fn is_hidden(name: &str) -> bool {
-    matches!(name, "priority" | "deps" | "seen" | "awaiting" | "back" | "choose" | "mode" | "force")
+    matches!(name, "priority" | "deps" | "once" | "seen" | "awaiting" | "back" | "choose" | "mode" | "force")
 }

@@ -97,6 +97,8 @@ pub(super) fn priority(text: &str) -> Result<Option<Priority>, String> {
 #[template(path = "new.html")]
 struct Page {
     shell: Shell,
+    /// The name that its ticket will have: a form that is sent twice makes one.
+    once: String,
     draft: Draft,
 }
 
@@ -111,7 +113,14 @@ pub(super) async fn page(
     let from = Stem::new(asked.get("from")).ok().and_then(|stem| sight.queue.find(&stem));
     let draft = from.map(|it| copy(it)).transpose()?.unwrap_or_default().with(&sight.queue, &[], None);
     let shell = Shell::new(&visit, here(&uri), "new", &sight);
-    fault::page(&Page { shell, draft })
+    fault::page(&Page { shell, once: new::draw(), draft })
+}
+
+/// What a form of ours has drawn when it was shown.
+fn once(fields: &Fields) -> Option<Stem> {
+    let once = fields.get("once");
+    let is_drawn = once.len() == new::DRAWN && once.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
+    is_drawn.then(|| Stem::new(once).ok()).flatten()
 }
 
 /// What a person has written in another ticket.
@@ -135,10 +144,11 @@ pub(super) async fn write(
     let made = match read(queue, &fields) {
         Err(why) => Err(why),
         Ok((priority, deps, req)) => {
-            let draft = Draft::typed(&fields);
+            let (draft, once) = (Draft::typed(&fields), once(&fields));
             let made = panel.off(move |folder| {
                 let Draft { title, kind, body, .. } = &draft;
-                new::create(folder, &New { title, kind, priority, deps: &deps, req: req.as_ref(), body })
+                let new = New { title, kind, priority, deps: &deps, req: req.as_ref(), body };
+                new::create_once(folder, &new, once.as_ref())
             });
             match made.await? {
                 Ok(ticket) => Ok(ticket),
@@ -154,7 +164,8 @@ pub(super) async fn write(
             let mut draft = Draft::typed(&fields).with(queue, &chosen, None);
             draft.wrong = why;
             let shell = Shell::new(&visit, here(&uri), "new", &sight);
-            fault::page_with(StatusCode::UNPROCESSABLE_ENTITY, &Page { shell, draft })
+            let once = once(&fields).map_or_else(new::draw, |once| once.to_string());
+            fault::page_with(StatusCode::UNPROCESSABLE_ENTITY, &Page { shell, once, draft })
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{io, sync::Arc};
 
 use shared::ticket::{
-    Lane, Stem, Ticket,
+    Lane, Queue, Stem, Ticket,
     edit::{BadNew, New},
 };
 
@@ -38,12 +38,45 @@ pub enum NewError {
 /// # Errors
 /// [`NewError`]; no file is made then.
 pub fn create(folder: &Folder, new: &New<'_>) -> Result<Arc<Ticket>, NewError> {
-    create_drawing(folder, new, || clock::random_hex(8))
+    create_once(folder, new, None)
 }
 
-fn create_drawing(folder: &Folder, new: &New<'_>, mut draw: impl FnMut() -> String) -> Result<Arc<Ticket>, NewError> {
+/// The same under a name that was drawn before, so that who says the same twice has one ticket: the second time that one is
+/// given back, however far it is by now. Another ticket under this name is none of his; then another one is drawn.
+///
+/// # Errors
+/// As of [`create`].
+pub fn create_once(folder: &Folder, new: &New<'_>, once: Option<&Stem>) -> Result<Arc<Ticket>, NewError> {
+    let mut drawn = once.map(Stem::to_string);
+    create_drawing(folder, new, once, || drawn.take().unwrap_or_else(draw))
+}
+
+/// How many hex digits a drawn name has.
+pub const DRAWN: usize = 8;
+
+/// A name for a new ticket.
+#[must_use]
+pub fn draw() -> String {
+    clock::random_hex(DRAWN)
+}
+
+/// The ticket of this name, if it is what was made of this: a text grows at its end only.
+fn made(queue: &Queue, once: &Stem, new: &New<'_>) -> Option<Arc<Ticket>> {
+    let ticket = queue.find(once).filter(|it| it.stem == *once && it.title == new.title.trim())?;
+    ticket.text.body().trim_start().starts_with(new.body.trim()).then(|| ticket.clone())
+}
+
+fn create_drawing(
+    folder: &Folder,
+    new: &New<'_>,
+    once: Option<&Stem>,
+    mut draw: impl FnMut() -> String,
+) -> Result<Arc<Ticket>, NewError> {
     let _lock = QueueLock::acquire(folder)?;
     let queue = repair(folder)?;
+    if let Some(made) = once.and_then(|once| made(&queue, once, new)) {
+        return Ok(made);
+    }
     let given = new.deps.iter().map(|stem| ("deps", stem)).chain(new.req.map(|stem| ("req", stem)));
     for (key, stem) in given {
         if queue.lane(stem).is_none() {
@@ -100,13 +133,13 @@ mod tests {
         ]);
         let before = fake.files();
         let mut drawn = taken.into_iter().chain(["0000000e"]).map(str::to_owned);
-        let ticket = create_drawing(&fake.folder, &NEW, || drawn.next().unwrap()).unwrap();
+        let ticket = create_drawing(&fake.folder, &NEW, None, || drawn.next().unwrap()).unwrap();
         assert_eq!(ticket.stem.as_str(), "0000000e");
         let mut after = fake.files();
         assert!(after.remove("0000000e.md").unwrap().contains("\nticket: 0000000e\n"));
         assert_eq!(after, before, "nobody's file was touched");
         let mut draws = 0;
-        let none = create_drawing(&fake.folder, &NEW, || {
+        let none = create_drawing(&fake.folder, &NEW, None, || {
             draws += 1;
             taken[draws % taken.len()].to_owned()
         });
@@ -119,7 +152,7 @@ mod tests {
         for links in [Links::Kernel, Links::Refused] {
             let fake = Fake::with(&[], links);
             let mut drawn = ["0000000a", "0000000b"].into_iter();
-            let ticket = create_drawing(&fake.folder, &NEW, || {
+            let ticket = create_drawing(&fake.folder, &NEW, None, || {
                 let name = drawn.next().unwrap();
                 if name == "0000000a" {
                     std::fs::write(fake.folder.at("0000000a.md"), "theirs").unwrap();

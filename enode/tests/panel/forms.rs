@@ -28,6 +28,45 @@ fn a_new_ticket_is_written_and_never_assigned() {
     assert!(panel.page(got.header("location")).contains("Paint: the &#34;door&#34;"));
 }
 
+/// By a script, by the back button, or by two clicks at once: what was written already is shown.
+#[test]
+fn a_form_that_is_sent_twice_makes_one_ticket() {
+    let panel = served_six();
+    let once_of = |page: &str| between(page, "name=\"once\" value=\"", "\"")[0].clone();
+    let (once, count) = (once_of(&panel.page("/new")), || panel.files().len());
+    let (before, post) = (count(), |title: &str, body: &str, once: &str| {
+        panel.post("/new", &[("title", title), ("deps", "open"), ("body", body), ("once", once)])
+    });
+    // A form that is shown again is still the same one.
+    assert_eq!(once_of(&post(" ", "First.", &once).body), once);
+    let sent: Vec<_> = std::thread::scope(|scope| {
+        let posts: Vec<_> = (0..4).map(|_| scope.spawn(|| post(" Twice ", "First.\r\n", &once))).collect();
+        posts.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    let made = format!("/ticket/{once}");
+    assert!(sent.iter().all(|it| it.status == 303 && it.header("location") == made), "{:?}", panel.files());
+    assert_eq!(count(), before + 1);
+    // Also when somebody works on it, and has written something below.
+    let text = panel.read(&format!("{once}.md"));
+    std::fs::remove_file(panel.queue().join(format!("{once}.md"))).unwrap();
+    std::fs::write(panel.queue().join(format!("{once}.wip.md")), format!("{text}\n## Note\n")).unwrap();
+    assert_eq!(post("Twice", "First.", &once).header("location"), made);
+    assert_eq!(count(), before + 1);
+    // Who went back and wrote something else has written something else, and loses none of it.
+    for (title, body) in [("Another", "First."), ("Twice", "Second.")] {
+        let before = count();
+        let other = post(title, body, &once);
+        assert!(other.status == 303 && other.header("location") != made, "{title}: {}", other.body);
+        assert_eq!(count(), before + 1);
+    }
+    // What no form of ours has drawn names no file.
+    for odd in ["", "../../x", "notatall", "12345678.done", "ABCDEF12", "open"] {
+        let got = post("Odd", odd, odd);
+        let stem = got.header("location").strip_prefix("/ticket/").unwrap().to_owned();
+        assert!(stem.len() == 8 && stem != odd && stem.bytes().all(|it| it.is_ascii_hexdigit()), "{odd:?}: {stem}");
+    }
+}
+
 #[test]
 fn what_cannot_be_a_ticket_is_said_and_what_was_typed_stays() {
     let panel = served_six();
