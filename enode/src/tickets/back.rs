@@ -106,8 +106,8 @@ fn change(folder: &Folder, queue: &Queue, ticket: &Ticket, how: &Return, now: Ti
     let draft = write::draft(folder, &bytes, Some(&read))?;
     let made = Stamp::of(&std::fs::symlink_metadata(&draft)?);
     fail::at("back", "drafted");
-    let is_same = || folder.stamp(&ticket.file).is_ok_and(|stamp| stamp.same_text(&read.stamp));
-    if !is_same() {
+    let is_same = || read.stamp.is_still(std::fs::symlink_metadata(folder.at(&ticket.file)));
+    if !is_same()? {
         return Ok(Returned::Lost);
     }
     let open = folder.name(&ticket.stem, Lane::Waiting);
@@ -117,10 +117,15 @@ fn change(folder: &Folder, queue: &Queue, ticket: &Ticket, how: &Return, now: Ti
     let mut is_back = published.is_ok();
     // What a person saves under this name meanwhile is not ours to remove.
     let undo = || moves::remove_only(folder, &open, "back", |now| now.same_text(&made)).map(drop);
-    if is_back && !is_same() {
-        // Saved or moved by a person meanwhile: theirs stays, our copy goes.
+    let still = if is_back { is_same() } else { Ok(false) };
+    if is_back && !matches!(still, Ok(true)) {
+        // Saved or moved by a person meanwhile, or nobody can tell: theirs stays, our copy goes.
         undo()?;
         is_back = false;
+    }
+    if let Err(error) = still {
+        begun::over(folder)?;
+        return Err(error);
     }
     if published == Err(Lost::Taken)
         && let Some((late, text)) = saved_late(folder, &open, &read)?

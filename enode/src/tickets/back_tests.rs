@@ -220,3 +220,26 @@ fn r28_a_ticket_that_is_moved_or_saved_while_a_question_is_appended_stays_as_it_
         }
     }
 }
+
+/// A file system that fails has moved and changed nothing.
+#[test]
+fn what_the_file_system_says_is_not_told_as_somebody_who_was_faster() {
+    // What has its open name already is ended by the next one who looks.
+    for (point, next) in [("back.drafted", Returned::Open { attempts: 0 }), ("back.linked", Returned::Lost)] {
+        let fake = Fake::new(&[("a.wip.md", HELD)]);
+        let (here, away) = (fake.folder.path().to_owned(), fake.folder.path().with_extension("away"));
+        let (breaks, aside) = (here.clone(), away.clone());
+        let happens = move || {
+            std::fs::rename(&breaks, &aside).unwrap();
+            std::fs::write(&breaks, "no folder").unwrap();
+        };
+        fail::meanwhile::at(vec![(point, Box::new(happens))]);
+        let said = give_back(&fake.folder, &stem(), Some("r1"), &Return::Plain, Timestamp::default());
+        fail::meanwhile::at(Vec::new());
+        std::fs::remove_file(&here).unwrap();
+        std::fs::rename(&away, &here).unwrap();
+        assert_eq!(said.map_err(|error| error.kind()), Err(io::ErrorKind::NotADirectory), "{point}");
+        assert_eq!(give(&fake, Some("r1"), &Return::Plain), next, "{point}");
+        assert_eq!(fake.names().into_iter().filter(|name| name.ends_with(".md")).collect::<Vec<_>>(), ["a.md"]);
+    }
+}

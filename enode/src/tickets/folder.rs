@@ -74,6 +74,16 @@ impl Stamp {
         (self.inode, self.size, self.modified_ns) == (other.inode, other.size, other.modified_ns)
     }
 
+    /// Whether a name still stands for this text, by what the kernel says of the name. That it is gone is an answer; any other
+    /// failure is none.
+    pub(super) fn is_still(&self, found: io::Result<Metadata>) -> io::Result<bool> {
+        match found {
+            Ok(meta) => Ok(Self::of(&meta).same_text(self)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn newest_ns(&self) -> i64 {
         self.modified_ns.max(self.changed_ns)
     }

@@ -155,13 +155,11 @@ fn copy_to(folder: &Folder, from: &str, source: &Read, to: &str, word: &str) -> 
     let copy = Stamp::of(&target.metadata()?).inode;
     fail::at(word, "written");
     // What a person saved meanwhile would be lost with the old name.
-    match folder.stamp(from) {
-        Ok(stamp) if stamp.same_text(&source.stamp) => Ok(Ok(copy)),
-        _ => {
-            folder.remove(to)?;
-            Ok(Err(Lost::Gone))
-        }
+    let still = source.stamp.is_still(fs::symlink_metadata(folder.at(from)));
+    if !matches!(still, Ok(true)) {
+        folder.remove(to)?;
     }
+    Ok(if still? { Ok(copy) } else { Err(Lost::Gone) })
 }
 
 /// Gives a finished draft a name that nobody has.

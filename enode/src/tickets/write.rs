@@ -58,11 +58,7 @@ pub(super) fn replace(folder: &Folder, name: &str, read: &Read, bytes: &[u8], wo
 
 /// Whether a name still stands for the text that was read.
 fn is_same(path: &Path, read: &Read) -> io::Result<bool> {
-    match fs::symlink_metadata(path) {
-        Ok(meta) => Ok(super::folder::Stamp::of(&meta).same_text(&read.stamp)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
+    read.stamp.is_still(fs::symlink_metadata(path))
 }
 
 /// The second half of [`replace`]. Between the two anybody may have moved the name on.
