@@ -77,7 +77,7 @@ pub(super) async fn write(
         Err(AnswerError::Empty) => (StatusCode::UNPROCESSABLE_ENTITY, "Say something, or choose.".to_owned()),
         // In its own words these lead to the command line.
         Err(
-            AnswerError::Missing(_) | AnswerError::NotAsking(_) | AnswerError::InHand(..) | AnswerError::Answered(..),
+            AnswerError::Absent(_) | AnswerError::NotAsking(_) | AnswerError::InHand(..) | AnswerError::Answered(..),
         ) => {
             let why = "Not taken: That question is not asked any more. What is asked now stands here.";
             (StatusCode::CONFLICT, why.to_owned())

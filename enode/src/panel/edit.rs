@@ -21,7 +21,7 @@ use super::{
     new::{self, Draft, pick_again, priority},
     pick,
     shell::{Shell, here},
-    sight::Sight,
+    sight::{Sight, absent},
     words::escaped,
 };
 use crate::tickets::{
@@ -125,12 +125,9 @@ pub(super) async fn write(
             match panel.off(move |folder| save::save(folder, &stem, &before, &after)).await? {
                 Ok(()) => Ok(()),
                 Err(SaveError::Io(error)) => return Err(Fault::folder(panel.folder.path(), &error)),
+                Err(SaveError::Absent(why)) => Err(absent(&why)),
                 Err(
-                    error @ (SaveError::Missing(_)
-                    | SaveError::NotOpen(..)
-                    | SaveError::Changed(_)
-                    | SaveError::Bad(_)
-                    | SaveError::Assigned),
+                    error @ (SaveError::NotOpen(..) | SaveError::Changed(_) | SaveError::Bad(_) | SaveError::Assigned),
                 ) => Err(error.to_string()),
             }
         }

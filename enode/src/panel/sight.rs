@@ -14,17 +14,24 @@ use super::{
     words::{Few, LINE, cut},
 };
 use crate::tickets::{
-    Folder, check,
+    Folder,
+    absent::Absent,
+    check,
     check::{Fault as Odd, Kind},
     view,
 };
 
-/// Why it is not there.
+/// Why it is not there, for the page that says so.
 pub(super) fn missing(queue: &Queue, stem: &Stem) -> Fault {
-    Fault::missing(match queue.find_unread(stem) {
-        Some(it) => format!("{} is no ticket: {}.", it.file, it.why),
-        None => format!("There is no ticket {stem}."),
-    })
+    Fault::missing(absent(&Absent::of(queue, stem)))
+}
+
+/// In its own words the first of these leads to the command line.
+pub(super) fn absent(why: &Absent) -> String {
+    match why {
+        Absent::Nowhere(stem) => format!("There is no ticket {stem}."),
+        Absent::Unread { .. } => format!("{why}."),
+    }
 }
 
 /// What all pages draw from.

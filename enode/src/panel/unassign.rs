@@ -16,6 +16,7 @@ use super::{
     fault::{self, Fault},
     fields::Fields,
     shell::Shell,
+    sight::absent,
 };
 use crate::{
     clock,
@@ -55,7 +56,7 @@ pub(super) async fn write(
             let Asked { stem, shell, .. } = Asked::new(&panel, &visit, stem.as_str(), fields.back()).await?;
             fault::page_with(StatusCode::CONFLICT, &Alive { shell, stem: stem.to_string(), run })
         }
-        Err(error @ UnassignError::Missing(_)) => Err(Fault::missing(format!("{error}."))),
+        Err(UnassignError::Absent(why)) => Err(Fault::missing(absent(&why))),
         Err(
             error @ (UnassignError::NotAssigned(..)
             | UnassignError::Beside { .. }

@@ -11,6 +11,7 @@ use shared::{
 
 use super::{
     Folder,
+    absent::Absent,
     back::Return,
     moves::Lost,
     new::publish_new,
@@ -22,9 +23,9 @@ use super::{
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
-    /// No such ticket.
-    #[error("there is no ticket {0}: `enode tickets list --state answer_wait` shows those that ask")]
-    Missing(Stem),
+    /// There is none.
+    #[error(transparent)]
+    Absent(#[from] Absent),
     /// It does not ask.
     #[error("{0} asks nothing: `enode tickets list --state answer_wait` shows those that do")]
     NotAsking(Stem),
@@ -132,7 +133,7 @@ fn asking(folder: &Folder, queue: &Queue, stem: &Stem) -> Result<(Arc<Ticket>, S
         // By the answer's own stem as well: who answers twice may name either.
         let has_asked = |it: &&Arc<Ticket>| it.awaiting.as_ref() == Some(stem);
         let Some(ticket) = queue.tickets().iter().find(has_asked).or_else(|| queue.find(stem)) else {
-            return AnswerError::Missing(stem.clone());
+            return Absent::of(queue, stem).into();
         };
         let asked = ticket.stem.clone();
         match (ticket.lane, queue.answer_of(ticket)) {

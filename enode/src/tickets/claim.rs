@@ -13,6 +13,7 @@ use shared::{
 
 use super::{
     Folder,
+    absent::{self, Absent},
     back::held,
     file_work::is_of_one_file,
     moves::{self, Lost},
@@ -33,9 +34,9 @@ pub struct Claimed {
 /// Why one ticket cannot be claimed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// No file has this stem.
-    #[error("there is no ticket {0}: `enode tickets list` shows them")]
-    Missing(Stem),
+    /// There is none.
+    #[error(transparent)]
+    Absent(#[from] Absent),
     /// Somebody has it, or it is over.
     #[error("{0} is {1} already: only an open ticket can be claimed")]
     NotOpen(Stem, &'static str),
@@ -114,15 +115,7 @@ pub fn next(
 pub fn by_hand(folder: &Folder, stem: &Stem, owner: &str, now: Timestamp) -> Result<Arc<Ticket>, ClaimError> {
     let _lock = QueueLock::acquire(folder)?;
     let queue = repair(folder)?;
-    let ticket = match queue.find(stem) {
-        Some(ticket) => ticket.clone(),
-        None => match queue.find_unread(stem) {
-            Some(unread) => {
-                return Err(ClaimError::Broken { file: unread.file.clone(), why: unread.why.clone() });
-            }
-            None => return Err(ClaimError::Missing(stem.clone())),
-        },
-    };
+    let ticket = absent::find(&queue, stem)?.clone();
     match ticket.lane {
         Lane::Waiting if ticket.session_id.is_some() => return Err(ClaimError::Assigned(ticket.stem.clone())),
         Lane::Waiting => {}

@@ -15,6 +15,7 @@
 //!
 //! Must not know: pages, commands, how anything looks.
 
+pub mod absent;
 mod aside;
 pub mod ask;
 pub mod back;

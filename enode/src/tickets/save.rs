@@ -6,6 +6,7 @@ use shared::ticket::{Document, Lane, NoTicket, Stem, edit, key};
 
 use super::{
     Folder,
+    absent::{self, Absent},
     queue_lock::QueueLock,
     repair::repair,
     write::{self, WriteError},
@@ -14,9 +15,9 @@ use super::{
 /// Why an edit was not saved; nothing was changed then.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
-    /// No such ticket.
-    #[error("there is no ticket {0} any more")]
-    Missing(Stem),
+    /// There is none any more.
+    #[error(transparent)]
+    Absent(#[from] Absent),
     /// What is in progress is edited after it was unassigned, what is done is history.
     #[error("{0} is {1} by now: only an open ticket can be edited")]
     NotOpen(Stem, &'static str),
@@ -42,7 +43,7 @@ pub fn save(folder: &Folder, stem: &Stem, before: &[u8], after: &str) -> Result<
     let mut text = Document::parse(after.as_bytes().to_vec())?;
     let _lock = QueueLock::acquire(folder)?;
     let queue = repair(folder)?;
-    let ticket = queue.find(stem).ok_or_else(|| SaveError::Missing(stem.clone()))?;
+    let ticket = absent::find(&queue, stem)?;
     match ticket.lane {
         Lane::Waiting => {}
         Lane::InProgress => return Err(SaveError::NotOpen(stem.clone(), "in progress")),

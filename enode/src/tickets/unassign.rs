@@ -10,6 +10,7 @@ use shared::{
 
 use super::{
     Folder,
+    absent::{self, Absent},
     back::{self, Return},
     file_work::off,
     reap::{self, Deed},
@@ -38,9 +39,9 @@ pub enum Unassigned {
 /// Why it was not.
 #[derive(Debug, thiserror::Error)]
 pub enum UnassignError {
-    /// No such ticket.
-    #[error("there is no ticket {0}: `enode tickets list` shows them")]
-    Missing(Stem),
+    /// There is none.
+    #[error(transparent)]
+    Absent(#[from] Absent),
     /// Nobody has it.
     #[error("nobody works on {0}: it is {1}")]
     NotAssigned(Stem, &'static str),
@@ -86,7 +87,7 @@ pub async fn unassign(
     now: Timestamp,
 ) -> Result<Unassigned, UnassignError> {
     let queue = off(folder, |folder| folder.read()).await?;
-    let ticket = queue.find(stem).cloned().ok_or_else(|| UnassignError::Missing(stem.clone()))?;
+    let ticket = absent::find(&queue, stem)?.clone();
     let stem = ticket.stem.clone();
     match ticket.lane {
         Lane::InProgress => {}

@@ -13,11 +13,12 @@ use shared::ticket::{
 use super::{
     super::{Exit, Failure, Outcome, out::Out},
     args::{Answer, Claim, New, One},
-    folder, missing, named, read, refused, text,
+    folder, named, read, refused, text,
 };
 use crate::{
     clock,
     tickets::{
+        absent,
         ask::{self, AnswerError},
         claim::{self, ClaimError},
         finish,
@@ -81,7 +82,7 @@ pub(super) fn done(args: &One, out: &Out) -> Outcome {
     let folder = folder(&args.place)?;
     let queue = read(&folder)?;
     let stem = &named(&folder, &queue, &args.stem);
-    let ticket = queue.find(stem).ok_or_else(|| missing(&queue, stem))?;
+    let ticket = absent::find(&queue, stem).map_err(refused)?;
     match (ticket.lane, &ticket.session_id) {
         (Lane::InProgress, None) => {}
         (Lane::InProgress, Some(run)) => {

@@ -46,13 +46,6 @@ fn named(folder: &Folder, queue: &Queue, word: &Stem) -> Stem {
     folder.suffixes().read(&format!("{base}.md")).map_or_else(|| word.clone(), |(stem, _)| stem)
 }
 
-fn missing(queue: &Queue, stem: &Stem) -> Failure {
-    refused(match queue.find_unread(stem) {
-        Some(it) => anyhow!("{}: {}", it.file, it.why),
-        None => anyhow!("there is no ticket {stem}: `enode tickets list` shows them"),
-    })
-}
-
 fn read(folder: &Folder) -> Result<Queue, Failure> {
     let read = folder.read().with_context(|| format!("cannot read {}", folder.path().display()));
     read.map_err(Failure::from)

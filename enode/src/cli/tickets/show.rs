@@ -7,9 +7,10 @@ use shared::ticket::{Hold, Lane, Stem};
 use super::{
     super::{Exit, Failure, Outcome, out, out::Out},
     args::{Check, List, One, TemplateFolder},
-    folder, missing, named, read,
+    folder, named, read, refused,
 };
 use crate::tickets::{
+    absent::Absent,
     check, reap,
     view::{self, Detail, Page, View},
 };
@@ -90,7 +91,7 @@ pub(super) fn show(args: &One, out: &Out) -> Outcome {
     let folder = folder(&args.place)?;
     let queue = read(&folder)?;
     let stem = named(&folder, &queue, &args.stem);
-    let detail = view::detail(&queue, &stem).ok_or_else(|| missing(&queue, &stem))?;
+    let detail = view::detail(&queue, &stem).ok_or_else(|| refused(Absent::of(&queue, &stem)))?;
     out.data(&document(&detail)?, || shown(&detail))?;
     let twins = queue.twins().iter().filter(|it| it.stem == detail.ticket.stem);
     let twins = twins.map(|it| reap::beside(&it.file));

@@ -115,7 +115,7 @@ pub(super) async fn unassign(args: &Unassign, out: &Out) -> Outcome {
         UnassignError::Alive { .. } => Failure::new(Exit::RUN_ALIVE, error),
         UnassignError::Trouble(it) => trouble(it),
         UnassignError::Io(error) => anyhow!(error).context("cannot take it away").into(),
-        UnassignError::Missing(_)
+        UnassignError::Absent(_)
         | UnassignError::NotAssigned(..)
         | UnassignError::Beside { .. }
         | UnassignError::Moved(_) => refused(error),
