@@ -68,18 +68,21 @@ impl Door {
         self.derive("csrf", session)
     }
 
-    /// Whether a request may come in; `None`: it must say the token first.
-    pub(super) async fn visit(&self, headers: &HeaderMap) -> Result<Option<Visit>, Fault> {
-        let Some(lock) = &self.lock else {
-            return Ok(Some(Visit { csrf: self.csrf(""), can_leave: false, version: 0 }));
-        };
+    /// Of somebody who has said no token.
+    pub(super) fn stranger(&self, version: u64) -> Visit {
+        Visit { csrf: self.csrf(""), can_leave: false, version }
+    }
+
+    /// Whether a request may come in, `version` being that of [`Visit`]; `None`: it must say the token first.
+    pub(super) async fn visit(&self, headers: &HeaderMap, version: u64) -> Result<Option<Visit>, Fault> {
+        let Some(lock) = &self.lock else { return Ok(Some(self.stranger(version))) };
         let token = token(lock).await.map_err(|why| Fault::new(StatusCode::SERVICE_UNAVAILABLE, "Shut", why))?;
         let session = self.derive("session", token.reveal());
         let shown = cookie(headers).unwrap_or_default();
         let bearer = headers.get(header::AUTHORIZATION).and_then(|it| it.to_str().ok());
         let bearer = bearer.and_then(|it| it.strip_prefix("Bearer ")).unwrap_or_default();
         let is_known = same(shown, &session) | same(bearer, token.reveal());
-        Ok(is_known.then(|| Visit { csrf: self.csrf(&session), can_leave: true, version: 0 }))
+        Ok(is_known.then(|| Visit { csrf: self.csrf(&session), can_leave: true, version }))
     }
 
     /// The cookie for whoever says the token.

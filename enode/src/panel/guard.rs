@@ -14,7 +14,7 @@ use axum::{
 
 use super::{
     Shared,
-    door::{self, LATER, Visit, Wrong},
+    door::{self, LATER, Wrong},
     fault::Fault,
     fields::Fields,
     kept::Sent,
@@ -78,9 +78,9 @@ async fn admit(panel: &Shared, request: Request) -> Result<(Request, Option<Sent
     check_origin(request.headers(), &host, is_write).map_err(IntoResponse::into_response)?;
     let (path, version) = (request.uri().path().to_owned(), panel.live.version());
     let is_open = path == "/login" || path.starts_with("/assets/");
-    let visit = match panel.door.visit(request.headers()).await.map_err(IntoResponse::into_response)? {
+    let visit = match panel.door.visit(request.headers(), version).await.map_err(IntoResponse::into_response)? {
         Some(visit) => visit,
-        None if is_open => Visit { csrf: panel.door.csrf(""), can_leave: false, version: 0 },
+        None if is_open => panel.door.stranger(version),
         None => {
             let is_guess = request.headers().contains_key(header::AUTHORIZATION);
             let is_page = !is_write && path != "/events";
@@ -95,7 +95,7 @@ async fn admit(panel: &Shared, request: Request) -> Result<(Request, Option<Sent
         let csrf = if path == "/login" { panel.door.csrf("") } else { visit.csrf.clone() };
         (request, sent) = written(request, csrf).await.map_err(IntoResponse::into_response)?;
     }
-    request.extensions_mut().insert(Visit { version, ..visit });
+    request.extensions_mut().insert(visit);
     Ok((request, sent))
 }
 

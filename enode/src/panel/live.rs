@@ -97,11 +97,11 @@ pub(super) async fn events(State(panel): State<Shared>, headers: HeaderMap) -> R
         if !is_first && changes.changed().await.is_err() {
             return None;
         }
+        let version = *changes.borrow_and_update();
         // A new token shuts out whoever came in with the old one.
-        if !is_first && !panel.door.visit(&headers).await.is_ok_and(|it| it.is_some()) {
+        if !is_first && !panel.door.visit(&headers, version).await.is_ok_and(|it| it.is_some()) {
             return None;
         }
-        let version = *changes.borrow_and_update();
         Some((version, (changes, (panel, headers), false)))
     });
     let told = told.take_until(panel.stopping.clone().cancelled_owned());
