@@ -102,6 +102,13 @@ on_both_engines! {
         let node = mediator.json(&["explain", "--node", "n2"]);
         assert_eq!(node["lendable"], false);
         assert!(node["reasons"][0].as_str().unwrap().contains("graceful"), "{node}");
+        // One that is leased and drains counts once, and both is said of it.
+        agent.set_drain("graceful");
+        mediator.wait_node("n1", "drains, too", |node| node["draining"] == "graceful");
+        let role = &mediator.json(&["explain", "queued"])["roles"][0];
+        assert_eq!((role["busy"].as_u64(), role["busy_draining"].as_u64(), role["draining"].as_u64()), (Some(1), Some(1), Some(1)), "{role}");
+        let said = mediator.cli(&["explain", "queued"]).ok().stdout;
+        assert!(said.contains("2 live nodes satisfy it: 1 busy (1 of them draining as well), 1 draining, 0 free."), "{said}");
         gate.open("held");
         drop(agent);
     }

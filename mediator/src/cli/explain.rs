@@ -61,7 +61,7 @@ fn sentences(answer: &ExplainResponse) -> Vec<String> {
 
 fn about(role: &RoleExplanation) -> Vec<String> {
     let mut text = vec![format!(
-        "Role {} wants {}. {}: {} busy, {} draining, {} free.",
+        "Role {} wants {}. {}: {} busy{}, {} draining, {} free.",
         clean(&role.r#as),
         nodes(role.wanted),
         match role.live {
@@ -70,6 +70,11 @@ fn about(role: &RoleExplanation) -> Vec<String> {
             live => format!("{live} live nodes satisfy it"),
         },
         role.busy,
+        // One that is both counts once.
+        match role.busy_draining {
+            0 => String::new(),
+            both => format!(" ({both} of them draining as well)"),
+        },
         role.draining,
         role.free
     )];

@@ -183,6 +183,7 @@ pub(super) fn queued_because() -> ExplainResponse {
                 wanted: 2,
                 live: 3,
                 busy: 2,
+                busy_draining: 1,
                 draining: 1,
                 free: 0,
                 lacking: vec!["2 of 5 nodes lack board=stm32".into()],

@@ -238,6 +238,7 @@ fn role(role: &RoleExplanation) -> v1::RoleExplanation {
         wanted: role.wanted,
         live: role.live,
         busy: role.busy,
+        busy_draining: role.busy_draining,
         draining: role.draining,
         free: role.free,
         lacking: role.lacking.clone(),

@@ -46,6 +46,7 @@ pub struct RoleExplanation {
     pub wanted: u32,
     pub live: u32,
     pub busy: u32,
+    pub busy_draining: u32,
     pub draining: u32,
     pub free: u32,
     pub lacking: Vec<String>,

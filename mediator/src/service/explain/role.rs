@@ -14,6 +14,7 @@ pub(super) fn role(fleet: &Fleet, require: &Require, now: Timestamp) -> RoleExpl
         wanted: require.count,
         live: 0,
         busy: 0,
+        busy_draining: 0,
         draining: 0,
         free: 0,
         lacking: lacking(require, fleet.live(now)),
@@ -24,6 +25,7 @@ pub(super) fn role(fleet: &Fleet, require: &Require, now: Timestamp) -> RoleExpl
         it.live += 1;
         if let Some(lease) = fleet.lease(&node.id) {
             it.busy += 1;
+            it.busy_draining += u32::from(node.is_draining());
             it.holders.push((node.id.clone(), lease.run.clone()));
         } else if node.is_draining() {
             it.draining += 1;

@@ -41,6 +41,7 @@ fn busy_counts_before_draining() {
     let got = why(&[both, node("n2", "build")], &[lease("n1", "a"), lease("n2", "b")]);
     let role = &got.roles[0];
     assert_eq!((role.live, role.busy, role.draining, role.free), (2, 2, 0, 0));
+    assert_eq!(role.busy_draining, 1, "and both is said of it");
 }
 
 #[test]
