@@ -43,6 +43,8 @@ const FLUSH_WITHIN: Duration = Duration::from_secs(5);
 const HEARD_WITHIN: Duration = Duration::from_secs(5);
 /// What was claimed just before it heard may still be on its way over the work stream, behind the answer.
 const ON_ITS_WAY: Duration = Duration::from_millis(500);
+/// The same where no mediator answers and there is nothing to give back: one try.
+const FAREWELL_WITHIN: Duration = Duration::from_millis(500);
 /// How long tasks may take to notice the end, and adverts to say goodbye.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
@@ -134,7 +136,8 @@ pub async fn run_until(config: Config, mut stops: impl Stops) -> anyhow::Result<
         drop(tokio::time::timeout(config.grace.std() + END_WITHIN.std(), idle(&agent)).await);
     }
     agent.enter(Stage::Goodbye);
-    drop(tokio::time::timeout(END_WITHIN.std(), heartbeat.ended()).await);
+    let within = if agent.is_left_alone(config.mediators()) { FAREWELL_WITHIN } else { END_WITHIN };
+    drop(tokio::time::timeout(within.std(), heartbeat.ended()).await);
     end_latecomers(&config, &agent).await;
     cancel.cancel();
     status.abort();
@@ -155,7 +158,7 @@ async fn stop(config: &Config, agent: &AgentState, stops: &mut impl Stops) {
     tracing::info!(timeout = %config.stop_timeout, "told to stop: what runs may end; a second signal kills it");
     agent.enter(Stage::Stopping);
     let quiet = async {
-        unclaimable(agent).await;
+        unclaimable(config, agent).await;
         idle(agent).await;
     };
     let urgent = tokio::select! {
@@ -192,14 +195,20 @@ async fn stop(config: &Config, agent: &AgentState, stops: &mut impl Stops) {
 }
 
 /// Waits until nothing new can come, within limits: a mediator that is away claims nothing either.
-async fn unclaimable(agent: &AgentState) {
+async fn unclaimable(config: &Config, agent: &AgentState) {
     let heard = async {
         for node in agent.nodes() {
             node.unclaimable().await;
         }
     };
-    if tokio::time::timeout(HEARD_WITHIN.std(), heard).await.is_err() {
-        tracing::warn!("the mediator has not acknowledged that the agent stops");
+    tokio::select! {
+        heard = tokio::time::timeout(HEARD_WITHIN.std(), heard) => if heard.is_err() {
+            tracing::warn!("the mediator has not acknowledged that the agent stops");
+        },
+        () = agent.left_alone(config.mediators()) => {
+            tracing::info!("no mediator answers, and there is nothing to give back: the agent ends at once");
+            return;
+        }
     }
     if agent.nodes().iter().any(|node| node.has_lease()) {
         tokio::time::sleep(ON_ITS_WAY.std()).await;

@@ -186,7 +186,10 @@ impl Beat {
         let standing = self.read_policy().await;
         let sent = clock::boot_time();
         let Some(mark) = node.advert(&mut advert, &standing) else { return Err(Failure::Idle) };
+        // As it is asked: without an answer the next one is another's.
+        let asked = self.link.mediator().to_owned();
         let answer = self.link.advertise(advert, ANSWER_WITHIN).await;
+        self.agent.silence(&asked, answer.as_ref().is_err_and(CallError::is_silence));
         self.agent.heard(self.link.mediator(), is_answer(&answer));
         match answer {
             Ok(answer) => {
@@ -220,6 +223,9 @@ impl Beat {
     async fn goodbye(&self, node: &Node) {
         let mut backoff = Backoff::new();
         while let Err(Failure::Resend | Failure::Call(_)) = self.advert(node, Stage::Goodbye).await {
+            if self.agent.is_left_alone(self.config.mediators()) {
+                return;
+            }
             backoff.pause(node.interval()).await;
         }
     }

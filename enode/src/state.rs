@@ -1,8 +1,11 @@
 //! The agent as a whole: its nodes, whether it was told to stop, and the picture that `enode status` shows.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use serde::{Deserialize, Serialize};
@@ -32,6 +35,8 @@ pub struct AgentState {
     stage: watch::Sender<Stage>,
     connected: AtomicBool,
     mediator: Mutex<String>,
+    /// Mediators that have given the last adverts no answer, since one was answered.
+    silent: watch::Sender<BTreeSet<String>>,
 }
 
 impl AgentState {
@@ -44,6 +49,7 @@ impl AgentState {
             stage: watch::Sender::new(Stage::Working),
             connected: AtomicBool::new(false),
             mediator: Mutex::new(String::new()),
+            silent: watch::Sender::new(BTreeSet::new()),
         })
     }
 
@@ -83,6 +89,32 @@ impl AgentState {
         let mut name = self.mediator.lock().unwrap_or_else(PoisonError::into_inner);
         if *name != mediator {
             mediator.clone_into(&mut name);
+        }
+    }
+
+    /// Whether a mediator gave an advert no answer.
+    pub fn silence(&self, mediator: &str, is_silent: bool) {
+        self.silent.send_if_modified(|silent| match is_silent {
+            true => silent.insert(mediator.to_owned()),
+            false => !std::mem::take(silent).is_empty(),
+        });
+    }
+
+    /// Nobody is there to be told anything, and nothing is here to tell: none of so many mediators answers, no Run holds a
+    /// node, nothing runs, and every result is acknowledged.
+    #[must_use]
+    pub fn is_left_alone(&self, mediators: usize) -> bool {
+        let owes = |node: &Arc<Node>| node.has_lease() || !node.is_idle() || !node.outbox.is_empty();
+        self.silent.borrow().len() >= mediators && !self.nodes.iter().any(owes)
+    }
+
+    /// Waits for that.
+    pub async fn left_alone(&self, mediators: usize) {
+        let mut silent = self.silent.subscribe();
+        while !self.is_left_alone(mediators) {
+            if silent.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
         }
     }
 

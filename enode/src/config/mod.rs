@@ -15,7 +15,7 @@ mod show;
 mod tests;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -149,6 +149,12 @@ impl Config {
             warnings: Vec::new(),
             origins: Vec::new(),
         }
+    }
+
+    /// How many mediators it knows.
+    #[must_use]
+    pub fn mediators(&self) -> usize {
+        self.mediator.iter().collect::<BTreeSet<_>>().len()
     }
 
     /// The nodes of this machine: `NAME`, or `NAME/0` to `NAME/N-1`.

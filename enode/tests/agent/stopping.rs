@@ -74,3 +74,30 @@ async fn the_stop_timeout_does_the_same() {
     assert!(!crate::is_alive(&pid));
     assert_eq!(reason(&yard.report("a report").await).0, "stopped");
 }
+
+/// Nobody is there to be told anything, and nothing is here to tell.
+#[tokio::test]
+async fn an_agent_without_a_mediator_ends_at_once_unless_it_has_something_to_give_back() {
+    const AT_ONCE: std::time::Duration = std::time::Duration::from_secs(2);
+    let mut yard = Yard::with(|config| config.mediator = vec!["http://127.0.0.1:1".to_owned()]).await;
+    crate::wait_for("the agent", || yard.path("enode.sock").exists().then_some(())).await;
+    tokio::time::timeout(AT_ONCE, yard.stop()).await.expect("it ends at once");
+
+    // A mediator that has gone, with a lease and without one.
+    for is_leased in [false, true] {
+        let mut yard = Yard::new().await;
+        if is_leased {
+            yard.grant("r1", 1);
+        }
+        // The second comes when the first was answered.
+        for what in ["an advert", "another one"] {
+            yard.advert(what, |_| true).await;
+        }
+        yard.with(|world| world.refuse = Some(tonic::Status::unavailable("it is gone")));
+        yard.order_stop().await;
+        let mut agent = yard.agent.take().unwrap().1;
+        let ended = tokio::time::timeout(AT_ONCE, &mut agent).await;
+        assert_eq!(ended.is_ok(), !is_leased);
+        agent.abort();
+    }
+}
