@@ -357,7 +357,7 @@ fn r44_a_worker_takes_tickets_in_the_order_of_the_list_under_any_suffix() {
     }
 }
 
-/// Without the file system's word it would look once an hour.
+/// Without the file system's word it would look every five seconds.
 #[test]
 fn a_worker_that_waits_notices_new_files_and_answers_at_once() {
     let mediator = Mediator::start(Engine::Sqlite);
@@ -367,7 +367,7 @@ fn a_worker_that_waits_notices_new_files_and_answers_at_once() {
         "a.md",
         "---\ntitle: asks\ndeps: [q]\nawaiting: q\n---\n\n## 질문 1\n\nWhich?\n\n- (a) one\n- (b) two\n",
     );
-    let mut worker = queue.spawn(&["work", "--poll", "1h", "--command", "true"]);
+    let mut worker = queue.spawn(&["work", "--poll", "5s", "--command", "true"]);
     queue.write("b.md", "---\ntitle: new\n---\n");
     wait_until("the new one is done", || queue.path("b.done.md").exists());
     queue.write("c.md", "---\ntitle: later\n---\n");

@@ -36,6 +36,9 @@ fn odd_words_are_refused_with_what_instead() {
         (&["drain", "--wait", "--timeout", "10"], "write a number with its unit"),
         (&["status", "--output", "yaml"], "possible values: table, json"),
         (&["undrain", "--reason", "x"], "unexpected argument"),
+        (&["tickets", "work", "--poll", "1h"], "write a time from 10ms to 5s"),
+        (&["tickets", "work", "--poll", "0s"], "write a time from 10ms to 5s"),
+        (&["tickets", "work", "--poll", "5"], "write a number with its unit"),
         (&[], "Usage"),
     ] {
         let error = Cli::try_parse_from(std::iter::once(&"enode").chain(words)).unwrap_err();

@@ -40,8 +40,11 @@ use crate::{
     watch,
 };
 
+/// How long a worker may wait for a ticket to come: the shortest, which does not keep a core busy, and the longest, after
+/// which it looks after others' tickets in any case.
+pub const PACES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(5));
 /// How often a worker that follows a Run looks after the queue.
-const ROUND: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(5) };
+const ROUND: Duration = if cfg!(test) { Duration::from_millis(50) } else { PACES.1 };
 /// After silence: the first one, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 /// Between two looks at a ticket that is being saved.

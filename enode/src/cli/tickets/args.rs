@@ -9,7 +9,7 @@ use shared::{
 };
 
 use super::{super::Failure, refused};
-use crate::tickets::{client::Address, template::Templates};
+use crate::tickets::{client::Address, template::Templates, worker::PACES};
 
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
@@ -186,9 +186,16 @@ pub(crate) struct Work {
     /// End when nothing is left that can be taken
     #[arg(long)]
     pub(crate) once: bool,
-    /// How often to look for new tickets where no event of the file system tells of them, 5s at the latest
-    #[arg(long, value_name = "TIME", default_value = "5s")]
+    /// How often to look for new tickets where no event of the file system tells of them, from 10ms to 5s
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = pace)]
     pub(crate) poll: Duration,
+}
+
+/// Another one would be rounded in silence.
+fn pace(text: &str) -> Result<Duration, String> {
+    let pace: Duration = text.parse().map_err(|error: shared::BadDuration| error.to_string())?;
+    let (least, most) = PACES;
+    if (least..=most).contains(&pace) { Ok(pace) } else { Err(format!("write a time from {least} to {most}")) }
 }
 
 #[derive(Debug, Args)]
