@@ -52,6 +52,12 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Whether a node has lived in this state folder.
+    #[must_use]
+    pub fn is_in(state_dir: &Path) -> bool {
+        std::fs::read_dir(state_dir.join("identity")).is_ok_and(|mut entries| entries.next().is_some())
+    }
+
     /// Draws a new instance and notes it. A file that cannot be understood is put aside: the node then starts
     /// like a new one and waits until the advert of its earlier life has expired.
     ///

@@ -411,6 +411,27 @@ fn init_writes_once_and_says_what_next() {
     assert_eq!(ran.code, 2, "{ran:?}");
 }
 
+/// A name that was used before on this machine: whoever begins anew should not be surprised by what is taken up.
+#[test]
+fn init_says_where_its_state_folder_has_served_an_agent() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let init = |name: &str| -> Ran {
+        let folder = dir.path().to_str().unwrap();
+        let mut command = enode(&["init", "--name", name, "--dir", folder]);
+        command.env("ENODE_STATE_DIR", &state).output().unwrap().into()
+    };
+    let ran = init("new");
+    assert!(ran.code == 0 && !ran.err.contains("has served"), "{ran:?}");
+    std::fs::create_dir_all(state.join("identity")).unwrap();
+    let ran = init("empty");
+    assert!(ran.code == 0 && !ran.err.contains("has served"), "{ran:?}");
+    std::fs::write(state.join("identity/old.json"), "{}").unwrap();
+    let ran = init("again");
+    let said: Vec<_> = ran.err.lines().filter(|line| line.contains("has served")).collect();
+    assert!(ran.code == 0 && said.len() == 1 && said[0].contains(state.to_str().unwrap()), "{ran:?}");
+}
+
 #[test]
 fn faults_of_the_configuration_come_all_at_once_with_2() {
     let yard = Yard::new(&nowhere());

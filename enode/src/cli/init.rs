@@ -7,7 +7,11 @@ use serde_json::json;
 use shared::NodeId;
 
 use super::{Exit, Failure, Outcome, args::InitArgs, out::Out};
-use crate::{config::is_mediator_url, detect};
+use crate::{
+    config::{Config, Flags, Layers, Need, is_mediator_url},
+    detect,
+    identity::Identity,
+};
 
 pub(super) fn run(args: &InitArgs, out: &Out) -> Outcome {
     let name = match &args.name {
@@ -31,6 +35,15 @@ pub(super) fn run(args: &InitArgs, out: &Out) -> Outcome {
     let shown = path.display().to_string();
     let token = args.dir.join(format!("{name}.token"));
     out.data(&json!({"config": shown, "token_file": token, "name": name}), || format!("wrote {shown}"))?;
+    // By all that counts beside the file, as `enode run` reads it.
+    let layers = Layers::of_system(Some(path), Flags::default());
+    if let Some(state) = Config::load(&layers, Need::Owner).ok().map(|it| it.state_dir).filter(|it| Identity::is_in(it))
+    {
+        out.note(format!(
+            "note: the state folder {} has served an agent: what a node of the same name has left there is taken up; for a new start set another state_dir",
+            state.display()
+        ));
+    }
     let authority = if args.mediator.starts_with("https:") {
         format!("\n     and the ca.crt of `mediator pki init` into {}", args.dir.join("ca.crt").display())
     } else {
