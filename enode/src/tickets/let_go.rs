@@ -10,9 +10,10 @@ use shared::{
 use super::{
     Folder,
     file_work::off,
+    follow::Pauses,
     queue_lock::QueueLock,
     runs::{RunNow, Runs, Trouble},
-    worker::{Pauses, Worker},
+    worker::Worker,
 };
 use crate::clock;
 

@@ -5,7 +5,7 @@
 //! note of what is half done in it. On these stand `claim`, `back` (a ticket goes back to the line, as it is or as a
 //! question), `finish`, `new` and `repair`, which ends what a killed process had begun. `runs` says what a worker wants of a
 //! mediator, `client` asks it over gRPC, `template` makes the contract; `reap`, `ask`, `settle`, `hand_on`,
-//! `look`, `aside`, `let_go` and `worker` put all of it together.
+//! `look`, `aside`, `take_up`, `follow`, `let_go` and `worker` put all of it together.
 //!
 //! Lock order: the queue's lock is taken first, and nothing is awaited while it is held. Whatever changes a name holds it. Between
 //! two names of ours a kernel call decides, so that it also holds against programs that know no lock.
@@ -29,6 +29,7 @@ mod fake_tests;
 mod file_work;
 pub mod finish;
 pub mod folder;
+mod follow;
 mod hand_on;
 mod hidden;
 mod let_go;
@@ -43,6 +44,7 @@ pub mod runs;
 pub mod save;
 mod settle;
 mod slips;
+mod take_up;
 pub mod template;
 pub mod unassign;
 pub mod view;

@@ -1,5 +1,10 @@
+use shared::ticket::question::Origin;
+
 use super::{
-    super::fake_tests::{Fake, Happens, Table},
+    super::{
+        fake_tests::{Fake, Happens, Table},
+        runs::{Question, RunNow},
+    },
     *,
 };
 
@@ -194,7 +199,7 @@ fn an_answer_finds_the_run_that_asked_also_where_the_queues_tag_is_lost() {
     let answer = ("q.done.md", "---\nkind: answer\n---\nyes\n");
     let fake = Fake::new(&[("a.md", &asked("")), answer]);
     let origin = Origin { run: "t0123abcd-1".to_owned(), step: "ok".to_owned(), attempt: 1 };
-    let asking = vec![super::super::runs::Question { origin, text: "?".to_owned() }];
+    let asking = vec![Question { origin, text: "?".to_owned() }];
     let open = RunNow::Open { asking };
     let worker = worker(&fake, Table { is_quiet: true, ..Table::of(&[("t0123abcd-1", open)]) });
     let is_late = passed(5_000);
