@@ -217,6 +217,48 @@ fn an_owners_drain_and_a_cancel_count_as_no_attempt() {
     assert!(worker.wait().unwrap().success());
 }
 
+/// A person who moves the file out of the worker's hand means: stop. Also where no worker is there any more to see it.
+#[test]
+fn a_run_whose_ticket_a_person_renames_is_cancelled_and_the_next_ticket_is_worked_on() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let _agent = Agent::start(&mediator, "n1");
+    let (queue, gate) = (Queue::new(Some(&mediator)), Gate::new());
+    let work = format!(
+        "requires: [{{as: w, capability: build}}]\nsteps:\n  - {{id: one, uses: w, run: {}}}\n",
+        gate.step("one")
+    );
+    let folder = with_template(&queue, "default.yaml", &work);
+    let mut worker = queue.spawn(&["work", "--poll", "200ms", "--templates", &folder]);
+    let renamed = |from: &str, to: &str| {
+        let run = wait_for("its Run goes on", || {
+            let run = runs(&mediator).into_iter().find(|it| it["state"] == "RUNNING")?["run_id"].as_str()?.to_owned();
+            queue.path(from).exists().then_some(run)
+        });
+        std::fs::rename(queue.path(from), queue.path(to)).unwrap();
+        run
+    };
+    let is_cancelled = |run: &str| {
+        let page = mediator.wait_state(run, "FAILED");
+        assert_eq!(page["run"]["verdict"]["cause"], "cancelled", "{page}");
+    };
+    queue.write("a.md", "---\ntitle: t\n---\n");
+    is_cancelled(&renamed("a.wip.md", "a.done.md"));
+    queue.write("b.md", "---\ntitle: t\n---\n");
+    let run = wait_for("the next one is worked on", || {
+        let run = runs(&mediator).into_iter().find(|it| it["state"] == "RUNNING")?["run_id"].as_str()?.to_owned();
+        queue.text("b.wip.md").contains(&run).then_some(run)
+    });
+    signal(worker.id(), "KILL");
+    worker.wait().unwrap();
+    assert_eq!(renamed("b.wip.md", "b.md"), run);
+    let reaped = queue.json(&["reap"]);
+    assert_eq!(reaped["cancelled"], serde_json::json!([run]), "{reaped}");
+    is_cancelled(&run);
+    let log = queue.log();
+    assert!(log.contains("renamed") && queue.text("b.md").contains(&run), "{log}");
+    assert_eq!(queue.files().into_keys().collect::<Vec<_>>(), ["a.done.md", "b.md"]);
+}
+
 /// It says what is wrong with itself, whether it was written by hand or in steps; nobody is asked a second time.
 #[test]
 fn an_answer_is_a_file_with_text_in_it_and_one_that_says_nothing_waits_until_it_is_mended() {

@@ -3,7 +3,7 @@ use shared::ticket::{Hold, line};
 use super::{
     super::{
         fake_tests::Fake,
-        runs::{Answered, Ask, Queued, RunOf},
+        runs::{Answered, Ask, OpenRun, Queued, RunOf},
     },
     *,
 };
@@ -115,6 +115,9 @@ impl Runs for OneAnswer {
         Ok(None)
     }
     async fn runs_of(&self, _: &str) -> Result<Vec<RunOf>, Trouble> {
+        Ok(Vec::new())
+    }
+    async fn open_runs(&self, _: &str) -> Result<Vec<OpenRun>, Trouble> {
         Ok(Vec::new())
     }
     async fn submit(&self, _: &RunId, _: &[u8]) -> Result<(), Trouble> {

@@ -13,7 +13,7 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
-use super::runs::{Answered, Ask, End, Question, Queued, RunNow, RunOf, Runs, Trouble};
+use super::runs::{self, Answered, Ask, End, OpenRun, Question, Queued, RunNow, RunOf, Runs, Trouble};
 use crate::{mediators::Mediators, session::retry::with_advice};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -209,6 +209,18 @@ impl Runs for Client {
             Some(RunOf { run: RunId::new(&run.run_id).ok()?, end })
         };
         Ok(page.runs.iter().filter_map(of).collect())
+    }
+
+    async fn open_runs(&self, tag: &str) -> Result<Vec<OpenRun>, Trouble> {
+        let mut open = Vec::new();
+        for state in ["QUEUED", "RUNNING"] {
+            let (state, begins) = (state.to_owned(), runs::begin_of(tag));
+            let request = ListRunsRequest { state, begins, limit: 1_000, ..ListRunsRequest::default() };
+            let page = self.call(self.runs().list_runs(self.mediators.request(request))).await?;
+            let of = |run: RunView| Some(OpenRun { run: RunId::new(&run.run_id).ok()?, work: run.work_id });
+            open.extend(page.runs.into_iter().filter_map(of));
+        }
+        Ok(open)
     }
 
     async fn submit(&self, run: &RunId, contract: &[u8]) -> Result<(), Trouble> {

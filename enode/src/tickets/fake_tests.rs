@@ -13,7 +13,7 @@ use shared::{
 use super::{
     Folder,
     links::Links,
-    runs::{Answered, Ask, End, Question, Queued, RunNow, RunOf, Runs, Trouble},
+    runs::{Answered, Ask, End, OpenRun, Question, Queued, RunNow, RunOf, Runs, Trouble},
 };
 
 /// A queue.
@@ -144,6 +144,12 @@ impl Runs for Table {
         };
         let runs = self.runs.iter().filter(|(run, _)| is_of(run));
         Ok(runs.map(|(id, now)| RunOf { run: RunId::new(id).unwrap(), end: end(now) }).collect())
+    }
+    async fn open_runs(&self, tag: &str) -> Result<Vec<OpenRun>, Trouble> {
+        self.hear(format!("list {tag}"))?;
+        let is_open = |now: &RunNow| matches!(now, RunNow::Open { .. });
+        let of = |run: &String| OpenRun { run: RunId::new(run).unwrap(), work: self.works.get(run).cloned() };
+        Ok(self.runs.iter().filter(|it| is_open(it.1)).map(|(run, _)| of(run)).collect())
     }
     async fn submit(&self, run: &RunId, contract: &[u8]) -> Result<(), Trouble> {
         if self.unserved.is_some_and(|word| String::from_utf8_lossy(contract).contains(word)) {

@@ -4,7 +4,7 @@ use std::io;
 
 use shared::{
     RunId,
-    ticket::{Lane, Stem},
+    ticket::{Lane, Queue, Stem},
 };
 
 use super::{
@@ -50,16 +50,20 @@ impl<R: Runs> Worker<R> {
 /// The file of a ticket that a person has taken out of its worker's hand by its name, if that is what has happened: programs
 /// end a ticket only when its Run has succeeded, and open none that says `session_id`. One that is not there at all may be in
 /// a folder that is out of reach, and of two files of one stem nobody knows which one is meant.
-fn renamed(folder: &Folder, stem: &Stem, run: &RunId) -> io::Result<Option<String>> {
+pub(super) fn renamed(folder: &Folder, stem: &Stem, run: &RunId) -> io::Result<Option<String>> {
     // Who is in the middle of a move holds it.
     let _lock = QueueLock::acquire(folder)?;
-    let queue = folder.read()?;
-    let Some(ticket) = queue.find(stem).filter(|it| it.stem == *stem) else { return Ok(None) };
+    Ok(renamed_in(&folder.read()?, stem, run))
+}
+
+/// The same in a queue as it was read, in the middle of a move perhaps.
+pub(super) fn renamed_in(queue: &Queue, stem: &Stem, run: &RunId) -> Option<String> {
+    let ticket = queue.find(stem).filter(|it| it.stem == *stem)?;
     let is_renamed = match ticket.lane {
         Lane::Done => true,
         Lane::Waiting => ticket.session_id.as_deref() == Some(run.as_str()),
         Lane::InProgress => false,
     };
     let is_alone = queue.twins().iter().all(|twin| twin.stem != *stem);
-    Ok((is_renamed && is_alone).then(|| ticket.file.clone()))
+    (is_renamed && is_alone).then(|| ticket.file.clone())
 }

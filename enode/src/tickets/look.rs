@@ -46,7 +46,7 @@ impl<R: Runs> Worker<R> {
             tracing::info!(file, "its question needs no answer any more");
         }
         for run in looked.questions.cancelled {
-            tracing::info!(%run, "cancelled: it asked for a ticket that is done");
+            tracing::info!(%run, "cancelled: a person has ended or renamed its ticket");
         }
         whole?;
         // Only now: whoever cannot ask the mediator keeps nobody from it.

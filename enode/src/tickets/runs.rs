@@ -61,6 +61,15 @@ pub struct RunOf {
     pub end: Option<End>,
 }
 
+/// A Run that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenRun {
+    /// Which.
+    pub run: RunId,
+    /// What it is for.
+    pub work: Option<String>,
+}
+
 /// How a Run has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
@@ -113,6 +122,9 @@ pub trait Runs: Send + Sync {
     fn queued(&self, run: &RunId) -> impl Future<Output = Result<Option<Queued>, Trouble>> + Send;
     /// The Runs of one work, the newest first; of very many the older ones may be missing.
     fn runs_of(&self, work: &str) -> impl Future<Output = Result<Vec<RunOf>, Trouble>> + Send;
+    /// Runs of the queue with this tag that have not ended; of very many the older ones may be missing, and another queue's may
+    /// be among them.
+    fn open_runs(&self, tag: &str) -> impl Future<Output = Result<Vec<OpenRun>, Trouble>> + Send;
     /// Hands in a contract. The same id again is the same Run.
     fn submit(&self, run: &RunId, contract: &[u8]) -> impl Future<Output = Result<(), Trouble>> + Send;
     /// What steps ask now, of whatever Run.
@@ -131,7 +143,13 @@ pub trait Runs: Send + Sync {
 /// # Errors
 /// Never, as long as a tag is made of hex digits.
 pub fn fresh_run(tag: &str) -> Result<RunId, shared::BadId> {
-    RunId::new(&format!("t{tag}-{}", crate::clock::random_hex(32)))
+    RunId::new(&format!("{}{}", begin_of(tag), crate::clock::random_hex(32)))
+}
+
+/// How the ids of a queue's Runs begin.
+#[must_use]
+pub fn begin_of(tag: &str) -> String {
+    format!("t{tag}-")
 }
 
 /// Whether a Run was made for the queue with this tag.

@@ -5,15 +5,16 @@ use std::{io, sync::Arc};
 use serde::Serialize;
 use shared::{
     RunId,
-    ticket::{Lane, Queue, Stem, name::of_work, order, question::Origin},
+    ticket::{Queue, Stem, name::of_work, order, question::Origin},
 };
 
 use super::{
     Folder, ask,
     file_work::off,
+    let_go,
     queue_lock::QueueLock,
     repair::repair,
-    runs::{self, Answered, Ask, RunNow, Runs, Trouble},
+    runs::{self, Answered, Ask, OpenRun, RunNow, Runs, Trouble},
 };
 
 /// What was done about questions.
@@ -21,7 +22,7 @@ use super::{
 pub struct Settled {
     /// Names of answers that were written, because nobody needs one any more.
     pub settled: Vec<String>,
-    /// Runs that were cancelled, because they asked for a ticket that is done.
+    /// Runs that were cancelled, because a person has ended or renamed their ticket.
     pub cancelled: Vec<RunId>,
 }
 
@@ -35,11 +36,19 @@ pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs, done: &mut Se
         }
         asks => asks?,
     };
-    // Read after that: what is asked now has a ticket that says so, or one that a person has ended.
+    let tag = off(folder, |folder| QueueLock::acquire(folder)?.tag()).await?;
+    let open = match runs.open_runs(&tag).await {
+        Err(Trouble::Refused(why)) => {
+            tracing::warn!("cannot look after Runs whose ticket was renamed: {why}");
+            Vec::new()
+        }
+        open => open?,
+    };
+    // Read after that: what is asked or open now has a ticket that says so, or one that a person has renamed.
     let queue = off(folder, |folder| folder.read()).await?;
     let look = Look { folder, runs, queue: &queue, asks: &asks };
     look.needless_questions(done).await?;
-    look.questions_of_done(done).await
+    look.runs_of_renamed(&tag, &open, done).await
 }
 
 /// A queue and the questions of its mediator at one moment.
@@ -85,23 +94,21 @@ impl<R: Runs> Look<'_, R> {
         Ok(())
     }
 
-    /// Cancels Runs that ask for a ticket which a person has ended by hand meanwhile: nobody will hand them an answer, and they
-    /// would keep their nodes.
-    async fn questions_of_done(&self, done: &mut Settled) -> Result<(), Trouble> {
-        let Self { folder, runs, queue, asks } = *self;
-        // By what the Run is for, not by the text of a ticket: that may be a copy of another one's.
-        let is_for_done = |ask: &&Ask| ask.work.as_deref().and_then(of_work).is_some_and(|stem| is_over(queue, &stem));
-        let left: Vec<RunId> =
-            asks.iter().filter(is_for_done).filter_map(|ask| RunId::new(&ask.origin.run).ok()).collect();
-        if left.is_empty() {
-            return Ok(());
-        }
-        let tag = off(folder, |folder| QueueLock::acquire(folder)?.tag()).await?;
+    /// Cancels Runs whose ticket a person has ended by hand, or taken out of its worker's hand: also one that asks, because
+    /// nobody will hand it an answer. They would keep their nodes.
+    async fn runs_of_renamed(&self, tag: &str, open: &[OpenRun], done: &mut Settled) -> Result<(), Trouble> {
         // Another queue may have a ticket with the same stem.
-        for run in left.into_iter().filter(|run| runs::is_of(&tag, run)) {
-            match runs.cancel(&run).await {
-                Ok(()) => done.cancelled.push(run),
-                Err(Trouble::Refused(why)) => tracing::warn!(%run, "it asks for a ticket that is done: {why}"),
+        for OpenRun { run, work } in open.iter().filter(|it| runs::is_of(tag, &it.run)) {
+            // By what the Run is for, not by the text of a ticket: that may be a copy of another one's.
+            let stem = work.as_deref().and_then(of_work);
+            let Some(stem) = stem.filter(|stem| let_go::renamed_in(self.queue, stem, run).is_some()) else { continue };
+            let its = run.clone();
+            if off(self.folder, move |folder| let_go::renamed(folder, &stem, &its)).await?.is_none() {
+                continue;
+            }
+            match self.runs.cancel(run).await {
+                Ok(()) => done.cancelled.push(run.clone()),
+                Err(Trouble::Refused(why)) => tracing::warn!(%run, "a person has renamed its ticket: {why}"),
                 Err(trouble) => return Err(trouble),
             }
         }
@@ -131,12 +138,6 @@ fn write(folder: &Folder, stem: &Stem, awaiting: &Stem, why: &str) -> io::Result
     let asking = order::asking(&queue).find(|(ticket, asked)| ticket.stem == *stem && asked == awaiting);
     let Some((ticket, _)) = asking.filter(|_| !queue.has(awaiting)) else { return Ok(None) };
     Ok(ask::publish(folder, &ticket, awaiting, why)?.ok())
-}
-
-/// It is done, and not only by the name of a file that hides it: an answer perhaps, under the ticket's own name.
-fn is_over(queue: &Queue, stem: &Stem) -> bool {
-    let is_done = queue.find(stem).is_some_and(|it| it.stem == *stem && it.lane == Lane::Done);
-    is_done && queue.twins().iter().all(|twin| twin.stem != *stem)
 }
 
 #[cfg(test)]

@@ -112,3 +112,31 @@ fn a_run_that_asks_for_a_ticket_that_is_done_is_cancelled() {
         assert_eq!(end(&[("a.md", &*asks), ("a.done.md", answer)]), [], "an answer under a wrong name");
     }
 }
+
+/// Its worker died, or has left it in the line: nobody follows it who would see that a person has renamed its ticket.
+#[test]
+fn a_run_that_nobody_follows_is_cancelled_when_a_person_has_renamed_its_ticket() {
+    let tag = QueueLock::acquire(&Fake::new(&[]).folder).unwrap().tag().unwrap();
+    let (ours, theirs) = (format!("t{tag}-1"), "tother-1".to_owned());
+    let (held, plain) = (format!("---\ntitle: t\nsession_id: {ours}\n---\n"), "---\ntitle: t\n---\n");
+    let end = |files: &[(&str, &str)]| {
+        let fake = Fake::new(&[files, &[(".tickets.lock", &*format!("{tag}\n"))]].concat());
+        let open = |run: &String| (run.clone(), RunNow::Open { asking: Vec::new() });
+        let works = [&ours, &theirs].map(|run| (run.clone(), "ticket:a".to_owned()));
+        let table = Table { runs: [&ours, &theirs].map(open).into(), works: works.into(), ..Table::default() };
+        let cancelled = settle_all(&fake, &table).cancelled;
+        assert_eq!(table.count("cancel"), cancelled.len(), "{files:?}");
+        let left: Vec<_> = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        assert_eq!(fake.files().into_iter().collect::<Vec<_>>(), left, "no name and no text is changed");
+        cancelled
+    };
+    let run = vec![RunId::new(&ours).unwrap()];
+    assert_eq!(end(&[("a.done.md", &held)]), run);
+    assert_eq!(end(&[("a.done.md", plain)]), run, "whatever it says");
+    assert_eq!(end(&[("a.md", &held)]), run);
+    assert_eq!(end(&[("a.md", plain)]), [], "whoever takes it next goes on with that Run");
+    assert_eq!(end(&[("a.wip.md", &held)]), [], "it is worked on");
+    assert_eq!(end(&[("a.done.md", &held), ("a.wip.md", &held)]), [], "nobody knows which one is meant");
+    assert_eq!(end(&[("b.md", &held)]), [], "a copy is another ticket");
+    assert_eq!(end(&[]), [], "a folder that is away");
+}

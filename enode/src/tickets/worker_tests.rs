@@ -314,9 +314,14 @@ fn a_worker_with_a_slow_pace_looks_after_the_others_all_the_same() {
 
 /// One worker that follows the Run of `a`, while somebody does something to the queue; `b` comes next. Gives back how it ended
 /// and what was asked of the mediator.
-fn meanwhile(fake: &Fake, then: impl Fn(), until: impl Fn(&Table) -> bool) -> (Result<Ended, Trouble>, Worker<Table>) {
+fn meanwhile(
+    fake: &Fake,
+    refuses: Option<&'static str>,
+    then: impl Fn(),
+    until: impl Fn(&Table) -> bool,
+) -> (Result<Ended, Trouble>, Worker<Table>) {
     let open = RunNow::Open { asking: Vec::new() };
-    let mut table = Table { is_quiet: true, ..Table::of(&[("t0123abcd-1", open)]) };
+    let mut table = Table { is_quiet: true, refuses, ..Table::of(&[("t0123abcd-1", open)]) };
     table.works.insert("t0123abcd-1".to_owned(), "ticket:a".to_owned());
     let (worker, stop, happened) = (worker(fake, table), CancellationToken::new(), std::cell::Cell::new(false));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -346,7 +351,8 @@ fn the_run_of_a_ticket_that_a_person_renames_is_cancelled() {
     for name in ["a.done.md", "a.md"] {
         let fake = Fake::new(&FOLLOWED);
         let renames = || std::fs::rename(fake.folder.at("a.wip.md"), fake.folder.at(name)).unwrap();
-        let (ended, worker) = meanwhile(&fake, renames, |table| table.count("submit") > 0);
+        // Whoever looks after the queue hears of no open Run.
+        let (ended, worker) = meanwhile(&fake, Some("list"), renames, |table| table.count("submit") > 0);
         assert_eq!(ended, Ok(Ended::Stopped));
         let heard = worker.runs.heard.lock().unwrap().clone();
         assert_eq!(heard.iter().filter(|it| *it == "cancel t0123abcd-1").count(), 1, "{name}: {heard:?}");
@@ -376,13 +382,13 @@ fn a_run_is_not_cancelled_for_a_ticket_that_is_not_renamed() {
         [("asked", &asked_by_another), ("given back", &given_back), ("gone", &gone), ("beside", &beside)];
     for (what, does) in cases {
         let fake = Fake::new(&FOLLOWED);
-        let (ended, worker) = meanwhile(&fake, || does(&fake), |table| table.count("submit") > 0);
+        let (ended, worker) = meanwhile(&fake, None, || does(&fake), |table| table.count("submit") > 0);
         assert_eq!((ended, worker.runs.count("submit")), (Ok(Ended::Stopped), 1), "{what}");
         assert_eq!(worker.runs.count("cancel"), 0, "{what}");
     }
     let fake = Fake::new(&FOLLOWED);
     let away = fake.folder.path().with_extension("away");
-    let (ended, worker) = meanwhile(&fake, || std::fs::rename(fake.folder.path(), &away).unwrap(), |_| false);
+    let (ended, worker) = meanwhile(&fake, None, || std::fs::rename(fake.folder.path(), &away).unwrap(), |_| false);
     std::fs::rename(&away, fake.folder.path()).unwrap();
     assert!(matches!(ended, Err(Trouble::Folder(_))), "{ended:?}");
     assert_eq!(worker.runs.count("cancel"), 0);

@@ -97,7 +97,7 @@ pub(super) async fn reap(args: &Reap, out: &Out) -> Outcome {
         // An answer that the queue has given itself is a ticket like any other.
         let answered = |file: &String| vec![file.clone(), "answered".to_owned(), "nobody asks any more".to_owned()];
         let cancelled = |run: &RunId| {
-            vec![run.to_string(), "cancelled".to_owned(), "it asked for a ticket that is done".to_owned()]
+            vec![run.to_string(), "cancelled".to_owned(), "its ticket was ended or renamed by hand".to_owned()]
         };
         let rows = looked.reaped.iter().map(row).chain(looked.questions.settled.iter().map(answered));
         let rows: Vec<_> = rows.chain(looked.questions.cancelled.iter().map(cancelled)).collect();
