@@ -273,9 +273,9 @@ mod tests {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    // Of the only step under way, so that every child that is not known to be its program is killed.
-                    let _ = kill(out);
+                // Of the only step under way, so that every child that is not known to be its program is killed.
+                while kill(out) || !over.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
                 }
             });
             let ends: Vec<_> = (0..300)
