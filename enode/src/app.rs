@@ -43,10 +43,10 @@ const FLUSH_WITHIN: Duration = Duration::from_secs(5);
 const HEARD_WITHIN: Duration = Duration::from_secs(5);
 /// What was claimed just before it heard may still be on its way over the work stream, behind the answer.
 const ON_ITS_WAY: Duration = Duration::from_millis(500);
-/// The same where no mediator answers and there is nothing to give back: one try.
-const FAREWELL_WITHIN: Duration = Duration::from_millis(500);
 /// How long tasks may take to notice the end, and adverts to say goodbye.
 const END_WITHIN: Duration = Duration::from_secs(10);
+/// The same where no mediator answers and there is nothing to give back: one try.
+const FAREWELL_WITHIN: Duration = Duration::from_millis(500);
 
 /// Why the agent is told to stop, and how urgently. Signals in the program, a channel in tests.
 pub trait Stops {

@@ -79,6 +79,10 @@ impl AgentState {
             later
         });
         if changed {
+            if stage == Stage::Stopping {
+                // Who was silent before may be back: what counts is what is said from now on.
+                self.silent.send_modify(BTreeSet::clear);
+            }
             self.nodes.iter().for_each(|node| node.advert_now.notify_one());
         }
     }
@@ -217,4 +221,26 @@ pub struct CurrentStatus {
     pub started_at: Timestamp,
     /// Its process group, once there is one.
     pub pid: Option<i32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_alone_before_every_mediator_was_silent_since_the_order_to_stop() {
+        let agent = AgentState::new("a", Vec::new());
+        agent.silence("one", true);
+        agent.silence("two", true);
+        assert!(agent.is_left_alone(2));
+        agent.enter(Stage::Stopping);
+        assert!(!agent.is_left_alone(2), "they may be back");
+        agent.silence("one", true);
+        assert!(!agent.is_left_alone(2) && agent.is_left_alone(1));
+        agent.silence("two", true);
+        agent.enter(Stage::Goodbye);
+        assert!(agent.is_left_alone(2));
+        agent.silence("one", false);
+        assert!(!agent.is_left_alone(1), "one answers");
+    }
 }

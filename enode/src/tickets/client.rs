@@ -191,7 +191,7 @@ impl Runs for Client {
         let said = self.find(self.runs().explain(self.mediators.request(ExplainRequest { subject }))).await?;
         Ok(said.filter(|said| said.place.is_some()).map(|said| Queued {
             // A role that the mediator does not tell of is none that is missing.
-            is_unserved: said.roles.iter().any(|it| it.live.saturating_sub(it.draining) < it.wanted),
+            is_unserved: said.roles.iter().any(|it| it.live.saturating_sub(it.draining + it.busy_draining) < it.wanted),
             why: said.summary,
         }))
     }
@@ -220,6 +220,9 @@ impl Runs for Client {
             let of = |run: RunView| Some(OpenRun { run: RunId::new(&run.run_id).ok()?, work: run.work_id });
             open.extend(page.runs.into_iter().filter_map(of));
         }
+        // One that started between the two is in both.
+        open.sort_by(|a, b| a.run.cmp(&b.run));
+        open.dedup_by(|a, b| a.run == b.run);
         Ok(open)
     }
 

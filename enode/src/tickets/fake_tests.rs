@@ -76,8 +76,10 @@ pub(super) struct Table {
     pub(super) waiting: Mutex<Vec<RunId>>,
     /// Nothing ever changes.
     pub(super) is_quiet: bool,
-    /// Whatever is to be cancelled has just ended well.
-    pub(super) ends_at_cancel: bool,
+    /// Every Run ends well as soon as it is asked what begins with this word.
+    pub(super) ends_at: Option<&'static str>,
+    /// What it does not let us do.
+    pub(super) denies: Option<&'static str>,
     /// Under which work a Run was submitted; one that is not named here is of every work.
     pub(super) works: BTreeMap<String, String>,
     /// What happens while a question is asked that begins with this word.
@@ -104,6 +106,9 @@ impl Table {
         if self.refuses.is_some_and(|word| text.starts_with(word)) {
             return Err(Trouble::Refused("not so".to_owned()));
         }
+        if self.denies.is_some_and(|word| text.starts_with(word)) {
+            return Err(Trouble::Denied("not yours".to_owned()));
+        }
         self.heard.lock().unwrap().push(text);
         let mut silent_for = self.silent_for.lock().unwrap();
         let is_silent = self.silent || *silent_for > 0;
@@ -118,7 +123,7 @@ impl Runs for Table {
     }
     async fn get(&self, run: &RunId) -> Result<RunNow, Trouble> {
         self.hear(format!("get {run}"))?;
-        if self.ends_at_cancel && self.count("cancel") > 0 {
+        if self.ends_at.is_some_and(|word| self.count(word) > 0) {
             return Ok(RunNow::Succeeded);
         }
         Ok(self.runs.get(run.as_str()).cloned().unwrap_or(RunNow::Unknown))

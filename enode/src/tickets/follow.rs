@@ -36,6 +36,11 @@ impl Pauses {
         self.0 = (now * 2).min(PAUSES.1);
         now
     }
+
+    /// Waits for the next one, and up to twice as long, so that many do not come back at once.
+    pub(super) async fn pass(&mut self) {
+        tokio::time::sleep(self.next().std().mul_f64(1.0 + clock::random_fraction())).await;
+    }
 }
 
 /// While one Run is followed.
@@ -135,7 +140,7 @@ impl<R: Runs> Worker<R> {
         match trouble {
             Trouble::Silent { why, .. } => {
                 tracing::warn!(ticket = %ticket.stem, %run, "{why}; it stays claimed, and the same is asked again");
-                tokio::time::sleep(pauses.next().std().mul_f64(1.0 + clock::random_fraction())).await;
+                pauses.pass().await;
                 Ok(())
             }
             Trouble::Denied(_) | Trouble::Refused(_) | Trouble::Folder(_) => Err(trouble.clone()),

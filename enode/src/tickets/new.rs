@@ -3,8 +3,9 @@
 use std::{io, sync::Arc};
 
 use shared::ticket::{
-    Lane, Queue, Stem, Ticket,
+    Document, Lane, Queue, Stem, Ticket,
     edit::{BadNew, New},
+    question::ANSWER_STEM,
 };
 
 use super::{
@@ -60,10 +61,22 @@ pub fn draw() -> String {
     clock::random_hex(DRAWN)
 }
 
-/// The ticket of this name, if it is what was made of this: a text grows at its end only.
+/// The ticket of this name, if it is what was made of this. Meanwhile it may have asked, which adds a section to its text
+/// and an answer to its deps; who has changed anything else wants another one.
 fn made(queue: &Queue, once: &Stem, new: &New<'_>) -> Option<Arc<Ticket>> {
-    let ticket = queue.find(once).filter(|it| it.stem == *once && it.title == new.title.trim())?;
-    ticket.text.body().trim_start().starts_with(new.body.trim()).then(|| ticket.clone())
+    let ticket = queue.find(once).filter(|it| it.stem == *once)?;
+    let text = Document::parse(new.compose(once, ticket.created_ns).ok()?.into_bytes()).ok()?;
+    let first = Ticket::new(once.clone(), Lane::Waiting, ticket.file.clone(), Arc::new(text), ticket.created_ns);
+    let asked = format!("{once}{ANSWER_STEM}");
+    let deps = ticket.deps.iter().filter(|dep| !dep.as_str().starts_with(&asked));
+    let body = first.text.body().trim();
+    let added = ticket.text.body().trim().strip_prefix(body)?;
+    let has_grown = (body.is_empty() || added.starts_with('\n')) && added.trim_start().starts_with("## ");
+    let is_same = (&first.title, &first.kind, first.priority, &first.req)
+        == (&ticket.title, &ticket.kind, ticket.priority, &ticket.req)
+        && first.deps.iter().eq(deps)
+        && (added.is_empty() || has_grown);
+    is_same.then(|| ticket.clone())
 }
 
 fn create_drawing(
@@ -121,6 +134,40 @@ mod tests {
     };
 
     const NEW: New<'_> = New { title: "t", kind: "", priority: None, deps: &[], req: None, body: "" };
+
+    #[test]
+    fn who_says_the_same_twice_has_one_ticket_and_who_has_changed_anything_another() {
+        let fake = Fake::new(&[("d.md", "---\ntitle: d\n---\n"), ("e.md", "---\ntitle: e\n---\n")]);
+        let [d, e, once] = ["d", "e", "0123abcd"].map(|name| Stem::new(name).unwrap());
+        let (deps, both) = ([d.clone()], [d.clone(), e.clone()]);
+        let first = New { title: "t", kind: "work", deps: &deps, req: Some(&e), body: "one\n\ntwo", ..NEW };
+        let made = |new: &New<'_>| create_once(&fake.folder, new, Some(&once)).unwrap().stem.clone();
+        assert_eq!(made(&first), once);
+        let asked = format!("deps:\n  - d\n  - 0123abcd{ANSWER_STEM}1\nawaiting: 0123abcd{ANSWER_STEM}1");
+        let before = fake.text("0123abcd.md");
+        let asking = before.replace("deps: d", &asked).replace("deps: [d]", &asked) + "\n## 질문 1\n\n?\n";
+        assert_ne!(asking.matches(ANSWER_STEM).count(), 0, "{before}");
+        for text in [before, asking] {
+            std::fs::write(fake.folder.at("0123abcd.md"), text).unwrap();
+            assert_eq!(made(&first), once);
+            let priority = shared::ticket::Priority::new(5);
+            let changed = [
+                New { title: "u", ..first },
+                New { kind: "request", ..first },
+                New { priority, ..first },
+                New { deps: &both, ..first },
+                New { deps: &[], ..first },
+                New { req: Some(&d), ..first },
+                New { req: None, ..first },
+                New { body: "one", ..first },
+                New { body: "", ..first },
+                New { body: "one\n\ntwo\n\nthree", ..first },
+            ];
+            for new in changed {
+                assert_ne!(made(&new), once, "{new:?}");
+            }
+        }
+    }
 
     #[test]
     fn r11_a_drawn_name_that_any_file_has_is_drawn_again() {

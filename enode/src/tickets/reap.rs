@@ -81,7 +81,7 @@ pub struct Reaped {
 pub struct Looked {
     /// Of tickets in progress.
     pub reaped: Vec<Reaped>,
-    /// Of questions.
+    /// Of what people have ended elsewhere.
     #[serde(flatten)]
     pub questions: Settled,
 }

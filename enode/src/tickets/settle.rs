@@ -1,4 +1,5 @@
-//! Questions that nobody will answer, or needs to. The first keep a Run's nodes for ever, the second a ticket in its lock.
+//! What people have ended elsewhere: questions that need no answer any more and keep a ticket in its lock, and Runs whose
+//! ticket somebody has renamed by hand, which keep their nodes.
 
 use std::{io, sync::Arc};
 
@@ -17,7 +18,7 @@ use super::{
     runs::{self, Answered, Ask, OpenRun, RunNow, Runs, Trouble},
 };
 
-/// What was done about questions.
+/// What was done about both.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Settled {
     /// Names of answers that were written, because nobody needs one any more.
@@ -26,7 +27,7 @@ pub struct Settled {
     pub cancelled: Vec<RunId>,
 }
 
-/// Unlocks tickets whose question needs no answer any more, and ends Runs whose question will get none.
+/// Unlocks tickets whose question needs no answer any more, and ends Runs whose ticket is in nobody's hand.
 pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs, done: &mut Settled) -> Result<(), Trouble> {
     let asks = match runs.asks().await {
         // Said by this mediator of all of them: it knows none.
@@ -46,74 +47,58 @@ pub(super) async fn settle(folder: &Arc<Folder>, runs: &impl Runs, done: &mut Se
     };
     // Read after that: what is asked or open now has a ticket that says so, or one that a person has renamed.
     let queue = off(folder, |folder| folder.read()).await?;
-    let look = Look { folder, runs, queue: &queue, asks: &asks };
-    look.needless_questions(done).await?;
-    look.runs_of_renamed(&tag, &open, done).await
+    needless_questions(folder, runs, &queue, &asks, done).await?;
+    // Another queue may have a ticket with the same stem.
+    for OpenRun { run, work } in open.iter().filter(|it| runs::is_of(&tag, &it.run)) {
+        // By what the Run is for, not by the text of a ticket: that may be a copy of another one's. One that asks keeps its
+        // nodes, and nobody will hand it an answer.
+        let asks = asks.iter().any(|ask| ask.origin.run == run.as_str());
+        let stem = work.as_deref().and_then(of_work);
+        let Some(stem) = stem.filter(|stem| let_go::renamed(&queue, stem, run, asks).is_some()) else { continue };
+        if let_go::stop_renamed(folder, runs, &stem, run, asks).await?.is_some() {
+            done.cancelled.push(run.clone());
+        }
+    }
+    Ok(())
 }
 
-/// A queue and the questions of its mediator at one moment.
-struct Look<'a, R> {
-    folder: &'a Arc<Folder>,
-    runs: &'a R,
-    queue: &'a Queue,
-    asks: &'a [Ask],
-}
-
-impl<R: Runs> Look<'_, R> {
-    /// The step was answered elsewhere, or its Run has ended. The answer file says so.
-    async fn needless_questions(&self, done: &mut Settled) -> Result<(), Trouble> {
-        let Self { folder, runs, queue, asks } = *self;
-        for (ticket, awaiting) in order::asking(queue) {
-            // A person's file is there, and not done or not mended.
-            if queue.has(&awaiting) {
-                continue;
-            }
-            let Some(origin) = Origin::of_last(ticket.text.body()) else { continue };
-            let Some(run) = RunId::new(&origin.run).ok().filter(|_| asks.iter().all(|ask| ask.origin != origin)) else {
-                continue;
-            };
-            let why = match runs.get(&run).await {
-                Ok(RunNow::Open { asking }) if asking.iter().any(|it| it.origin == origin) => continue,
-                Ok(RunNow::Open { .. }) => format!("{} Run {run} goes on.", elsewhere(runs, &origin).await?),
-                Ok(RunNow::Succeeded) => format!("{} Run {run} has SUCCEEDED.", elsewhere(runs, &origin).await?),
-                Ok(RunNow::Failed(why) | RunNow::Stopped(why)) => format!("The Run that asked has ended: {why}"),
-                // This may be another fleet's mediator. A person's answer unlocks it as ever.
-                Ok(RunNow::Unknown) => continue,
-                Err(Trouble::Refused(why)) => {
-                    tracing::warn!(ticket = %ticket.stem, "its question is left as it is: {why}");
-                    continue;
-                }
-                Err(trouble) => return Err(trouble),
-            };
-            let stem = ticket.stem.clone();
-            match off(folder, move |folder| write(folder, &stem, &awaiting, &why)).await {
-                Ok(file) => done.settled.extend(file),
-                Err(trouble) => tracing::warn!(ticket = %ticket.stem, "its question could not be settled: {trouble}"),
-            }
+/// The step was answered elsewhere, or its Run has ended. The answer file says so.
+async fn needless_questions(
+    folder: &Arc<Folder>,
+    runs: &impl Runs,
+    queue: &Queue,
+    asks: &[Ask],
+    done: &mut Settled,
+) -> Result<(), Trouble> {
+    for (ticket, awaiting) in order::asking(queue) {
+        // A person's file is there, and not done or not mended.
+        if queue.has(&awaiting) {
+            continue;
         }
-        Ok(())
-    }
-
-    /// Cancels Runs whose ticket a person has ended by hand, or taken out of its worker's hand: also one that asks, because
-    /// nobody will hand it an answer. They would keep their nodes.
-    async fn runs_of_renamed(&self, tag: &str, open: &[OpenRun], done: &mut Settled) -> Result<(), Trouble> {
-        // Another queue may have a ticket with the same stem.
-        for OpenRun { run, work } in open.iter().filter(|it| runs::is_of(tag, &it.run)) {
-            // By what the Run is for, not by the text of a ticket: that may be a copy of another one's.
-            let stem = work.as_deref().and_then(of_work);
-            let Some(stem) = stem.filter(|stem| let_go::renamed_in(self.queue, stem, run).is_some()) else { continue };
-            let its = run.clone();
-            if off(self.folder, move |folder| let_go::renamed(folder, &stem, &its)).await?.is_none() {
+        let Some(origin) = Origin::of_last(ticket.text.body()) else { continue };
+        let Some(run) = RunId::new(&origin.run).ok().filter(|_| asks.iter().all(|ask| ask.origin != origin)) else {
+            continue;
+        };
+        let why = match runs.get(&run).await {
+            Ok(RunNow::Open { asking }) if asking.iter().any(|it| it.origin == origin) => continue,
+            Ok(RunNow::Open { .. }) => format!("{} Run {run} goes on.", elsewhere(runs, &origin).await?),
+            Ok(RunNow::Succeeded) => format!("{} Run {run} has SUCCEEDED.", elsewhere(runs, &origin).await?),
+            Ok(RunNow::Failed(why) | RunNow::Stopped(why)) => format!("The Run that asked has ended: {why}"),
+            // This may be another fleet's mediator. A person's answer unlocks it as ever.
+            Ok(RunNow::Unknown) => continue,
+            Err(Trouble::Refused(why)) => {
+                tracing::warn!(ticket = %ticket.stem, "its question is left as it is: {why}");
                 continue;
             }
-            match self.runs.cancel(run).await {
-                Ok(()) => done.cancelled.push(run.clone()),
-                Err(Trouble::Refused(why)) => tracing::warn!(%run, "a person has renamed its ticket: {why}"),
-                Err(trouble) => return Err(trouble),
-            }
+            Err(trouble) => return Err(trouble),
+        };
+        let stem = ticket.stem.clone();
+        match off(folder, move |folder| write(folder, &stem, &awaiting, &why)).await {
+            Ok(file) => done.settled.extend(file),
+            Err(trouble) => tracing::warn!(ticket = %ticket.stem, "its question could not be settled: {trouble}"),
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Who has answered a step, past the queue, and where to read what.

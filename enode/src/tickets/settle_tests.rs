@@ -132,11 +132,34 @@ fn a_run_that_nobody_follows_is_cancelled_when_a_person_has_renamed_its_ticket()
     };
     let run = vec![RunId::new(&ours).unwrap()];
     assert_eq!(end(&[("a.done.md", &held)]), run);
-    assert_eq!(end(&[("a.done.md", plain)]), run, "whatever it says");
+    assert_eq!(end(&[("a.done.md", plain)]), [], "done of another Run, or by hand: it has no part in it");
+    assert_eq!(end(&[("a.done.md", &held), ("a.wip.md", "half sa")]), [], "one of the two is being saved");
     assert_eq!(end(&[("a.md", &held)]), run);
     assert_eq!(end(&[("a.md", plain)]), [], "whoever takes it next goes on with that Run");
     assert_eq!(end(&[("a.wip.md", &held)]), [], "it is worked on");
     assert_eq!(end(&[("a.done.md", &held), ("a.wip.md", &held)]), [], "nobody knows which one is meant");
     assert_eq!(end(&[("b.md", &held)]), [], "a copy is another ticket");
     assert_eq!(end(&[]), [], "a folder that is away");
+}
+
+/// Somebody else's Run, or one that ends by itself at this very moment.
+#[test]
+fn a_run_that_cannot_be_cancelled_keeps_nobody_from_the_others_and_one_that_has_ended_is_not_called_cancelled() {
+    let tag = QueueLock::acquire(&Fake::new(&[]).folder).unwrap().tag().unwrap();
+    let runs = [format!("t{tag}-1"), format!("t{tag}-2")];
+    let text = |run: &str| format!("---\ntitle: t\nsession_id: {run}\n---\n");
+    let cases = [
+        Table { denies: Some("cancel"), ..Table::default() },
+        Table { refuses: Some("cancel"), ..Table::default() },
+        Table { ends_at: Some("list"), ..Table::default() },
+    ];
+    for table in cases {
+        let lock = format!("{tag}\n");
+        let fake = Fake::new(&[("a.done.md", &text(&runs[0])), ("b.md", &text(&runs[1])), (".tickets.lock", &lock)]);
+        let works = [(&runs[0], "ticket:a"), (&runs[1], "ticket:b")].map(|(run, of)| (run.clone(), of.to_owned()));
+        let open = runs.each_ref().map(|run| (run.clone(), RunNow::Open { asking: Vec::new() }));
+        let table = Table { runs: open.into(), works: works.into(), ..table };
+        assert_eq!(settle_all(&fake, &table).cancelled, []);
+        assert_eq!((table.count("get"), table.count("cancel")), (2, 0));
+    }
 }

@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_run_that_succeeds_before_it_can_be_cancelled_is_told_of() {
         let fake = Fake::new(&[("a.wip.md", "---\ntitle: t\nsession_id: r1\n---\n")]);
-        let ends = || Table { ends_at_cancel: true, ..Table::of(&[("r1", RunNow::Open { asking: Vec::new() })]) };
+        let ends = || Table { ends_at: Some("cancel"), ..Table::of(&[("r1", RunNow::Open { asking: Vec::new() })]) };
         let done = take(&fake, &ends(), true, Timestamp::default());
         assert!(matches!(done, Ok(Unassigned::Locked { has_succeeded: true, .. })), "{done:?}");
         let again = take(&fake, &ends(), true, Timestamp::default());

@@ -362,6 +362,14 @@ fn the_run_of_a_ticket_that_a_person_renames_is_cancelled() {
     }
 }
 
+#[test]
+fn a_worker_that_may_not_cancel_the_run_of_a_renamed_ticket_goes_on_with_the_next() {
+    let fake = Fake::new(&FOLLOWED);
+    let renames = || std::fs::rename(fake.folder.at("a.wip.md"), fake.folder.at("a.done.md")).unwrap();
+    let (ended, worker) = meanwhile(&fake, Some("cancel"), renames, |table| table.count("submit") > 0);
+    assert_eq!((ended, worker.runs.count("submit")), (Ok(Ended::Stopped), 1));
+}
+
 /// What programs do with a ticket, and what may be a folder that is out of reach, ends no Run.
 #[test]
 fn a_run_is_not_cancelled_for_a_ticket_that_is_not_renamed() {

@@ -43,7 +43,7 @@ pub(super) fn stat(pid: &str) -> Option<Stat> {
     parse_stat(&String::from_utf8_lossy(&text))
 }
 
-/// Reads a file of `/proc`. These have no size that could be asked for, and each read makes the kernel write anew.
+/// Reads a file of `/proc`, and does not ask for its size first, as reading a file as such does: these have none.
 pub(super) fn read_proc(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::with_capacity(4096);
     File::open(path)?.take(u64::MAX).read_to_end(&mut text)?;

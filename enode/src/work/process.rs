@@ -23,11 +23,12 @@ use tokio::{
 
 use super::env::{self, Program};
 use crate::{
+    clock,
     policy::quarantine::Against,
     session::node::{Stop, StopCause},
 };
 
-/// How often to look whether a leader has ended that the kernel does not tell of.
+/// How often to look at a leader of which the kernel tells nothing.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Why a program did not start.
@@ -251,11 +252,21 @@ impl Process {
     }
 
     /// Collects the exit status of a leader that has ended. From here on the group's number may belong to somebody else.
+    /// `None`: it is not to be had within this long. Who traces a process keeps its end from its parent; `meanwhile` is
+    /// done between the looks, and may be what ends the tracer.
     ///
     /// # Errors
     /// As the operating system says.
-    pub fn reap(mut self) -> io::Result<ExitStatus> {
-        self.child.wait()
+    pub async fn reap(&mut self, within: Duration, meanwhile: impl Fn()) -> io::Result<Option<ExitStatus>> {
+        let end = clock::boot_time().plus(within);
+        loop {
+            let status = self.child.try_wait()?;
+            if status.is_some() || clock::boot_time() >= end {
+                return Ok(status);
+            }
+            meanwhile();
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 }
 

@@ -35,7 +35,7 @@ async fn both_outputs_come_in_the_order_in_which_they_were_written() {
     assert_eq!(log, wanted);
     let (_keep, mut orders) = orders();
     assert_eq!(process.supervise(None, &mut orders, GRACE, STUCK).await, (Ended::ByItself, true));
-    assert_eq!(exit_code(process.reap().unwrap()), 7);
+    assert_eq!(exit_code(process.reap(STUCK, || ()).await.unwrap().unwrap()), 7);
 }
 
 #[tokio::test]
@@ -43,7 +43,7 @@ async fn the_end_by_a_signal_is_128_and_its_number() {
     let (mut process, _pipe) = start(&sh("kill -9 $$"), Path::new("/")).unwrap();
     let (_keep, mut orders) = orders();
     assert_eq!(process.supervise(None, &mut orders, GRACE, STUCK).await, (Ended::ByItself, true));
-    assert_eq!(exit_code(process.reap().unwrap()), 137);
+    assert_eq!(exit_code(process.reap(STUCK, || ()).await.unwrap().unwrap()), 137);
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn the_end_is_seen_where_the_kernel_does_not_tell_of_it() {
     process.leader = None;
     let (_keep, mut orders) = orders();
     assert_eq!(process.supervise(None, &mut orders, GRACE, STUCK).await, (Ended::ByItself, true));
-    assert_eq!(exit_code(process.reap().unwrap()), 5);
+    assert_eq!(exit_code(process.reap(STUCK, || ()).await.unwrap().unwrap()), 5);
     assert_eq!(pipe.read_u8().await.map_err(|e| e.kind()), Err(io::ErrorKind::UnexpectedEof));
 }
 
@@ -63,7 +63,7 @@ async fn a_program_that_ignores_sigterm_is_killed_after_the_grace() {
     let (_keep, mut orders) = orders();
     let limit = Some(Duration::from_millis(50));
     assert_eq!(process.supervise(limit, &mut orders, GRACE, STUCK).await, (Ended::TimedOut, true));
-    assert_eq!(exit_code(process.reap().unwrap()), 137);
+    assert_eq!(exit_code(process.reap(STUCK, || ()).await.unwrap().unwrap()), 137);
     assert!(group::gone(group, STUCK).await);
 }
 
@@ -75,7 +75,7 @@ async fn a_program_that_heeds_sigterm_gets_to_end_by_itself() {
     order.send_replace(Some(Stop { cause: StopCause::Stopped, grace: Duration::from_secs(60) }));
     let ended = process.supervise(None, &mut orders, GRACE, STUCK).await;
     assert_eq!(ended, (Ended::Stopped(StopCause::Stopped), true));
-    assert_eq!(exit_code(process.reap().unwrap()), 3);
+    assert_eq!(exit_code(process.reap(STUCK, || ()).await.unwrap().unwrap()), 3);
     let mut rest = String::new();
     pipe.read_to_string(&mut rest).await.unwrap();
     // Its child gets the signal too, and some shells say so.
@@ -93,7 +93,7 @@ async fn a_second_order_cuts_the_grace_short() {
     };
     let (ended, ()) = tokio::join!(process.supervise(None, &mut orders, GRACE, STUCK), both);
     assert_eq!(ended, (Ended::Stopped(StopCause::LeaseEnded), true));
-    drop(process.reap());
+    drop(process.reap(STUCK, || ()).await);
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn a_grandchild_that_stays_is_killed_when_the_program_ends() {
     assert!(group::is_alive(group), "the grandchild holds it");
     let (_keep, mut orders) = orders();
     assert_eq!(process.supervise(None, &mut orders, GRACE, STUCK).await, (Ended::ByItself, true));
-    assert_eq!(exit_code(process.reap().unwrap()), 0);
+    assert_eq!(exit_code(process.reap(STUCK, || ()).await.unwrap().unwrap()), 0);
     assert!(group::gone(group, STUCK).await, "{grandchild}");
     let mut rest = Vec::new();
     assert_eq!(pipe.read_to_end(&mut rest).await.unwrap(), 0, "nobody holds the pipe any more");
@@ -139,5 +139,28 @@ async fn a_program_has_its_folder_its_environment_and_no_input() {
     assert_eq!(lines, [pwd.as_str(), "PATH=/usr/bin:/bin", &format!("PWD={pwd}"), "end"]);
     let (_keep, mut orders) = orders();
     process.supervise(None, &mut orders, GRACE, STUCK).await;
-    drop(process.reap());
+    drop(process.reap(STUCK, || ()).await);
+}
+
+/// Its tracer is what is left of the step, perhaps: that must end before the step has an end.
+#[cfg(target_arch = "x86_64")]
+#[tokio::test]
+async fn the_end_of_a_program_that_is_traced_comes_when_its_tracer_has_gone() {
+    // prctl(PR_SET_PTRACER, ANY) in the program, then setsid and ptrace(PTRACE_SEIZE) in its child.
+    let script = r#"exec perl -e '
+        syscall(157, 0x59616d61, -1, 0, 0, 0);
+        my $me = $$;
+        pipe(my $reads, my $writes);
+        unless (fork) { syscall(112); print syscall(101, 0x4206, $me, 0, 0) == 0 ? "$$\n" : "no\n"; $| = 1; print ""; close $writes; sleep 1000 }
+        close $writes; <$reads>; exit 4'"#;
+    let (mut process, _pipe, tracer) = start_and_read(script).await;
+    let tracer = Pid::from_raw(tracer.parse().unwrap()).unwrap();
+    let (_keep, mut orders) = orders();
+    assert_eq!(process.supervise(None, &mut orders, GRACE, STUCK).await, (Ended::ByItself, true));
+    assert_eq!(process.reap(Duration::default(), || ()).await.unwrap(), None, "its tracer holds it");
+    let kill = || {
+        let _is_there = rustix::process::kill_process(tracer, Signal::KILL);
+    };
+    let end = process.reap(STUCK, kill).await;
+    assert_eq!(exit_code(end.unwrap().unwrap()), 4);
 }

@@ -44,10 +44,11 @@ impl Lingering {
             if tokio::time::timeout(within.std(), process.ended()).await.is_err() {
                 return false;
             }
-            if let Some(process) = self.process.take() {
-                drop(process.reap());
-                self.strays.reaped();
+            if matches!(process.reap(within, || self.strays.look()).await, Ok(None)) {
+                return false;
             }
+            self.process = None;
+            self.strays.reaped();
         }
         group::gone(self.group, within).await && self.strays.gone(within).await
     }
@@ -252,13 +253,20 @@ async fn run(
     let (ended, dead) = process.supervise(step.timeout, orders, grace, stuck).await;
     // From now on nobody but us touches the group: it is about to lose its number.
     node.leader_ended();
-    if !dead {
-        tracing::error!(node = %node.id, group = group.as_raw_pid(), "a killed process does not end");
-        node.stuck(Some(stuck_text(group, stuck)));
-        *lingering = Some(Lingering { process: Some(process), group, strays });
-        return (ended, None);
-    }
-    let status = process.reap().inspect_err(|e| tracing::error!(error = %e, "no exit status")).ok();
+    let status = if dead { process.reap(stuck, || strays.look()).await } else { Ok(None) };
+    let status = match status {
+        Ok(Some(status)) => Some(status),
+        Ok(None) => {
+            tracing::error!(node = %node.id, group = group.as_raw_pid(), "a killed process does not end, or is traced by another one");
+            node.stuck(Some(stuck_text(group, stuck)));
+            *lingering = Some(Lingering { process: Some(process), group, strays });
+            return (ended, None);
+        }
+        Err(e) => {
+            tracing::error!(error = %e, "no exit status");
+            None
+        }
+    };
     strays.reaped();
     if group::gone(group, stuck).await && strays.gone(stuck).await {
         bench.groups.clear();

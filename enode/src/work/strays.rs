@@ -12,7 +12,7 @@
 //! While a program is started nobody looks for strays, so that nobody takes the new child for one. A look that sees no
 //! child but those that steps were started as needs not wait for that, and is the usual one.
 //!
-//! Lock order: `STARTS` before `UNDER_WAY`, both after everybody else's, and neither is held across an await.
+//! Lock order: `STARTS`, `UNDER_WAY`, `STARTERS`, all after everybody else's, and none is held across an await.
 
 use std::{
     collections::HashSet,
@@ -101,6 +101,11 @@ impl Strays {
     /// The program was waited for: its number may belong to a stray from now on.
     pub fn reaped(&self) {
         self.leads(None);
+    }
+
+    /// Kills those that can be seen now.
+    pub fn look(&self) {
+        let _again = kill(&self.out);
     }
 
     /// Kills them until there are none. False: there still is one after this long.
