@@ -8,7 +8,7 @@ use tests::{
 };
 
 use crate::{
-    gate::Gate,
+    gate::{Gate, waiting},
     tickets::{ASKING, runs, with_template},
 };
 
@@ -101,6 +101,24 @@ fn a_ticket_that_no_machine_serves_stops_no_worker() {
     wait_until("all are done", || ["a", "a2", "c"].iter().all(|it| queue.path(&format!("{it}.done.md")).exists()));
     signal(worker.id(), "TERM");
     assert!(worker.wait().unwrap().success());
+}
+
+/// It works for somebody else, and lends to nobody after that.
+#[test]
+fn a_ticket_whose_only_machine_is_busy_and_drains_stops_no_worker() {
+    let mediator = Mediator::start(Engine::Sqlite);
+    let (agent, gate) = (Agent::start(&mediator, "n1"), Gate::new());
+    mediator.submit(&waiting(&gate, "other"));
+    mediator.wait_state("other", "RUNNING");
+    agent.set_drain("graceful");
+    mediator.wait_node("n1", "drains", |it| it["draining"] == "graceful");
+    let queue = Queue::new(Some(&mediator));
+    let folder = with_template(&queue, "build.yaml", BUILD);
+    queue.write("a.md", "---\ntitle: t\nkind: build\n---\n");
+    let ran = work_once(&queue, &folder).ok();
+    assert!(ran.stderr.contains("no machine lends what it needs"), "{ran:?}");
+    gate.open("other");
+    mediator.wait_state("other", "SUCCEEDED");
 }
 
 /// Mending it is all that is to be done.
