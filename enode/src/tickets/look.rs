@@ -20,10 +20,10 @@ const LOOK_INTERVAL: Duration = if cfg!(test) { Duration::from_millis(40) } else
 impl<R: Runs> Worker<R> {
     /// Looks after the queue, unless another worker just has.
     pub(super) async fn take_turn_in_looking(&self) -> Result<(), Trouble> {
-        if off(&self.folder, |folder| Ok(queue_lock::is_looked_after(folder, LOOK_INTERVAL))).await? {
-            return Ok(());
+        if off(&self.folder, |folder| queue_lock::take_look(folder, LOOK_INTERVAL)).await? {
+            return self.look_after().await;
         }
-        self.look_after().await
+        Ok(())
     }
 
     /// What other workers have left, and questions that have their answer elsewhere.
@@ -48,12 +48,12 @@ impl<R: Runs> Worker<R> {
         for run in looked.questions.cancelled {
             tracing::info!(%run, "cancelled: a person has ended or renamed its ticket");
         }
-        whole?;
-        // Only now: whoever cannot ask the mediator keeps nobody from it.
-        off(&self.folder, |folder| {
-            queue_lock::note_look(folder);
+        let note = if whole.is_ok() { queue_lock::note_look } else { queue_lock::give_look_back };
+        off(&self.folder, move |folder| {
+            note(folder);
             Ok(())
         })
         .await
+        .and(whole)
     }
 }

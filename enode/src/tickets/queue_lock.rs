@@ -67,19 +67,40 @@ impl QueueLock {
     }
 }
 
-/// Notes that somebody has looked after the tickets in progress: the time of the file that everybody has anyway.
-/// Where that cannot be written, everybody looks.
+/// Takes the turn in looking after the tickets in progress, of all who come at once one. `false`: somebody has had it so
+/// short a time ago.
+pub(super) fn take_look(folder: &Folder, within: Duration) -> io::Result<bool> {
+    let _lock = QueueLock::acquire(folder)?;
+    if is_looked_after(folder, within) {
+        return Ok(false);
+    }
+    note_look(folder);
+    Ok(true)
+}
+
+/// Notes that somebody looks after them now: the time of the file that everybody has anyway. Where that cannot be
+/// written, everybody looks.
 pub(super) fn note_look(folder: &Folder) {
-    use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
+    stamp(folder, rustix::fs::UTIME_NOW);
+}
+
+/// It came to nothing: whoever cannot ask the mediator keeps nobody from it. Only the owner of the file can say so; a
+/// worker of somebody else keeps the others from it until the next turn.
+pub(super) fn give_look_back(folder: &Folder) {
+    stamp(folder, 0);
+}
+
+fn stamp(folder: &Folder, nanoseconds: rustix::fs::Nsecs) {
+    use rustix::fs::{Timespec, Timestamps, futimens};
     let Ok(file) = hidden::open(folder, FILE, OpenOptions::new().write(true)) else { return };
-    // Both times: only so it is allowed to whoever may write the file, and not to its owner alone.
-    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-    let _unwritten = futimens(&file, &Timestamps { last_access: now, last_modification: now });
+    // Both times: only so now is allowed to whoever may write the file, and not to its owner alone.
+    let time = Timespec { tv_sec: 0, tv_nsec: nanoseconds };
+    let _unwritten = futimens(&file, &Timestamps { last_access: time, last_modification: time });
 }
 
 /// Whether somebody has looked so short a time ago. By a clock that goes otherwise nobody has: that costs a few
 /// questions, and no ticket its look.
-pub(super) fn is_looked_after(folder: &Folder, within: Duration) -> bool {
+fn is_looked_after(folder: &Folder, within: Duration) -> bool {
     let Ok(stamp) = folder.stamp(FILE) else { return false };
     let age = i128::from(clock::now_ns()) - i128::from(stamp.modified_ns);
     u128::try_from(age).is_ok_and(|age| age < within.std().as_nanos())
