@@ -324,6 +324,8 @@ fn r29_a_worker_whose_ticket_went_back_does_not_claim_to_have_ended_it() {
     assert_eq!(reaped["reaped"][0]["deed"], "reclaimed", "{reaped}");
     wait_until("it has seen that", || queue.log().contains("it is no longer ours"));
     assert!(!says_done(&queue.log()), "it says that it has ended it: {}", queue.log());
+    // Not before: what ended while the ticket was nobody's would not count for whoever takes it up.
+    wait_until("it takes it up again", || queue.log().contains("goes on with the Run that is open"));
     gate.open("end");
     assert!(worker.wait().unwrap().success());
     assert_eq!(queue.files().into_keys().collect::<Vec<_>>(), ["a.done.md"]);
